@@ -1,0 +1,1 @@
+"""Backends: how the learners of this process reach the others."""

