@@ -1,0 +1,55 @@
+"""The shape of an algorithm: state in, state out; no hooks, no rank, no device."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from gossip.comm.base import Communicator
+
+Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""x [rows, d] -> gradients [rows, d] and losses [rows] on this step's batches."""
+
+Rate = Callable[[Tensor], "float | Tensor"]
+"""Raw gradients [rows, d] -> the learning rate of this step: one number or one per layer."""
+
+
+class Step(NamedTuple):
+    """What one step did; the monitor reads it and changes nothing. rows = local, or 1 if shared."""
+
+    points: Tensor
+    """Weights at which the gradients were taken, [rows, d]."""
+    gradients: Tensor
+    """Raw gradients there, [rows, d]."""
+    losses: Tensor
+    """Mini-batch losses there, [rows]."""
+    mixed: Tensor
+    """W X, the weights before the increment was added, [rows, d]."""
+    lr: "float | Tensor"
+    """Learning rate used: one number or one per layer."""
+
+
+class State(NamedTuple):
+    """Where an algorithm is."""
+
+    step: int
+    """Number of steps done, t."""
+    x: Tensor
+    """Weights w_j(t) of the hosted learners, [local, d], or the one shared row, [1, d]."""
+    optimizer: Any
+    """The optimizer with its state, which stays with its learner."""
+
+
+class Algorithm(Protocol):
+    """One member of the family; see `gossip.algorithms.ALGORITHMS`."""
+
+    def init(self, x: Tensor, local: int) -> State:
+        """Start `local` learners from the same weights x [d]."""
+        ...
+
+    def step(
+        self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
+    ) -> tuple[State, Step]:
+        """One step; `state.x` is left as it was, the new state has rows of its own."""
+        ...

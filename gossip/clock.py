@@ -1,0 +1,54 @@
+"""Where the wall time of a run goes."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation")
+"""Named parts of a step; what is in none of them is `other`."""
+
+
+class Clock:
+    """Seconds per phase; a phase inside another is taken out of the outer one."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._started = time.perf_counter()
+        self._inner = 0.0
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        """Count the time of this block for `phase`."""
+        outer_inner, self._inner = self._inner, 0.0
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = time.perf_counter() - start
+            self.seconds[phase] += elapsed - self._inner
+            self._inner = outer_inner + elapsed
+
+    def timed(self, phase: str, function: Callable[P, R]) -> Callable[P, R]:
+        """`function`, its time counted for `phase`."""
+
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self(phase):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def move(self, seconds: float, source: str, target: str) -> None:
+        """Count `seconds` for `target` instead of `source`."""
+        self.seconds[source] -= seconds
+        self.seconds[target] += seconds
+
+    def report(self) -> dict[str, float]:
+        """Seconds by phase, with `total` and `other`."""
+        total = time.perf_counter() - self._started
+        phases = {phase: self.seconds[phase] for phase in PHASES}
+        return {"total": total, **phases, "other": total - sum(phases.values())}

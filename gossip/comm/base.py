@@ -1,0 +1,82 @@
+"""What an algorithm, a rate and a monitor may know of the other learners."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scipy.sparse import csr_array
+from torch import Tensor
+
+Pending = Callable[[], Tensor]
+"""A started collective: calling it waits for it and gives its result. Call it exactly once."""
+
+
+@dataclass
+class Traffic:
+    """What has been sent and waited for so far; the loop reads differences of it.
+
+    Bytes are counted per learner by the formulas of the algorithms, not by what one transport
+    happens to put on a wire, so that every backend reports the same figure: a mixing step sends
+    one row of M bytes along each edge, an average is a ring all-reduce of 2 (n - 1)/n M.
+    """
+
+    bytes_sent_per_learner: float = 0.0
+    messages_per_learner: float = 0.0
+    seconds_waiting: float = 0.0
+
+    def count_mix(self, w: csr_array, row_bytes: int) -> None:
+        """One multiplication by W: an off-diagonal non-zero W_jk is a message from k to j."""
+        messages = (w.nnz - int((w.diagonal() != 0).sum())) / w.shape[0]
+        self.messages_per_learner += messages
+        self.bytes_sent_per_learner += messages * row_bytes
+
+    def count_mean(self, n: int, row_bytes: int) -> None:
+        """One average over n learners, counted as a ring all-reduce."""
+        self.messages_per_learner += 2 * (n - 1)
+        self.bytes_sent_per_learner += 2 * (n - 1) / n * row_bytes
+
+
+class Communicator(Protocol):
+    """The learners this process hosts, and its way to the others.
+
+    Learners are numbered 0..n-1. A process hosts the block `hosted`; a tensor that goes in or
+    out has the hosted learners as its first axis, [local, ...] with local = len(hosted). One
+    process hosting all n, or n processes hosting one each, are the two ends of one scale.
+
+    Every method is collective: all processes call it in the same order, with the same shapes.
+    """
+
+    n: int
+    hosted: range
+    process: int
+    processes: int
+    traffic: Traffic
+
+    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
+        """Start X <- W X; the returned call waits and gives the hosted rows, [local, d].
+
+        Args:
+            x: the hosted rows, [local, d], contiguous; must not be written to until the
+                returned call has come back. It is never written to by the communicator.
+            w: mixing matrix [n, n]; row j holds the weights that receiver j applies. The same
+                on all processes. Message plans are cached by its identity.
+        """
+        ...
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Average over all n learners, [...], in the dtype of x and the same bits everywhere.
+
+        Args:
+            x: [rows, ...]: one row per hosted learner, or one row that stands for all of them
+                (the synchronous algorithms keep a single row); the same number of rows in
+                every process.
+        """
+        ...
+
+    def gather(self, x: Tensor) -> Tensor:
+        """All learners' rows, [n, ...], from [local, ...], on every process."""
+        ...
+
+    def share(self, value: Any) -> list[Any]:
+        """Every process's small value (None, number, string, list, dict), in process order."""
+        ...

@@ -1,0 +1,46 @@
+"""All learners in one process: the reference the other backends are tested against."""
+
+from typing import Any
+
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from gossip.comm.base import Pending, Traffic
+from gossip.comm.product import ByIdentity, product
+
+
+class Stacked:
+    """n learners as the rows of one matrix: mixing is the matrix product W X itself."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.hosted = range(n)
+        self.process = 0
+        self.processes = 1
+        self.traffic = Traffic()
+        self._products: dict[object, ByIdentity] = {}
+
+    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
+        """X <- W X, computed at once; see `Communicator.start_mix`."""
+        assert x.is_contiguous(), "rows must be contiguous"
+        assert len(x) == self.n, f"{len(x)} rows for {self.n} learners"
+        self.traffic.count_mix(w, x[0].nbytes)
+        kind = (x.dtype, x.device)
+        if kind not in self._products:
+            like = x.new_empty(0)
+            self._products[kind] = ByIdentity(lambda w: product(w, like))
+        mixed = self._products[kind](w)(x)
+        return lambda: mixed
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Average over the rows; see `Communicator.mean`."""
+        self.traffic.count_mean(self.n, x[0].nbytes)
+        return x.mean(dim=0)
+
+    def gather(self, x: Tensor) -> Tensor:
+        """The rows themselves; see `Communicator.gather`."""
+        return x
+
+    def share(self, value: Any) -> list[Any]:
+        """This process's value alone; see `Communicator.share`."""
+        return [value]

@@ -1,0 +1,77 @@
+"""Small problems with known answers, in float64."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+from gossip.algorithms import Gradient
+from gossip.models import mlp
+from gossip.optim import OPTIMIZERS, FlatOptimizer
+from gossip.task import Layer, Task
+
+
+def complete(n: int) -> csr_array:
+    return csr_array(np.full((n, n), 1 / n))
+
+
+def ring(n: int) -> csr_array:
+    if n < 3:
+        return complete(n)
+    w = sum(np.roll(np.eye(n), shift, axis=1) for shift in (-1, 0, 1)) / 3
+    return csr_array(w)
+
+
+def quadratic(d: int, n: int, *, seed: int = 0) -> tuple[Tensor, Tensor, Gradient]:
+    """Losses x'Hx/2 - c_j'x with a common Hessian: H [d, d], c [n, d] and the gradient."""
+    rng = np.random.default_rng(seed)
+    a = torch.from_numpy(rng.standard_normal((d, d)))
+    hessian = a @ a.T / d
+    c = torch.from_numpy(rng.standard_normal((n, d)))
+
+    def gradient(x: Tensor) -> tuple[Tensor, Tensor]:
+        linear = c if len(x) == n else c.mean(dim=0, keepdim=True)
+        hx = x @ hessian
+        return hx - linear, ((hx / 2 - linear) * x).sum(dim=1)
+
+    return hessian, c, gradient
+
+
+def optimizer(
+    name: str = "sgd", layers: tuple[Layer, ...] = (), **options: object
+) -> Callable[[], FlatOptimizer]:
+    kind = OPTIMIZERS[name]
+    make = partial(kind.make, lr=1.0, **{**kind.defaults, **options})
+    return lambda: FlatOptimizer(make, layers, elementwise=kind.elementwise)
+
+
+class ArraySamples:
+    """Inputs and labels held in memory."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor) -> None:
+        self.inputs, self.labels = inputs, labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        return self.inputs[indices], self.labels[indices]
+
+
+def digits_task(
+    build: Callable[..., torch.nn.Module] = mlp, *, engine: str = "auto", **options: object
+) -> Task:
+    """The real 8x8 digits in float64 and a small model."""
+    raw = load_digits()
+    inputs, labels = torch.from_numpy(raw.images / 16.0), torch.from_numpy(raw.target)
+    return Task(
+        partial(build, (8, 8), 10, **options),
+        ArraySamples(inputs[:1400], labels[:1400]),
+        ArraySamples(inputs[1400:], labels[1400:]),
+        dtype=torch.float64,
+        engine=engine,
+    )

@@ -1,0 +1,144 @@
+"""A flat row is a model: engines agree, sums are sums, Hessian products are exact."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gossip.errors import UserError
+from gossip.models import MODELS, lenet, mlp, softmax
+from gossip.task import CHUNK, Task
+from tests.problems import ArraySamples, digits_task
+
+LOCAL, BATCH = 5, 12
+SMALL = {
+    "mlp": (mlp, {"widths": (9, 7)}),
+    "tanh": (mlp, {"widths": (8,), "activation": "tanh"}),
+    "sigmoid": (mlp, {"widths": (8,), "activation": "sigmoid"}),
+    "softmax": (softmax, {}),
+    "lenet": (lenet, {}),
+}
+
+
+def rows_and_batch(task: Task):
+    generator = torch.Generator().manual_seed(3)
+    noise = torch.randn(LOCAL, task.d, generator=generator, dtype=torch.float64)
+    x = task.init(0) + 0.05 * noise
+    return x, *task.train.batch(np.arange(LOCAL * BATCH).reshape(LOCAL, BATCH))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_vmap_loop_and_plain_gradients_agree(name):
+    build, options = SMALL[name]
+    vmap, loop = (digits_task(build, engine=e, **options) for e in ("vmap", "loop"))
+    x, inputs, labels = rows_and_batch(vmap)
+    together, losses = vmap.gradient(x, inputs, labels)
+    in_turn, losses_in_turn = loop.gradient(x, inputs, labels)
+    torch.testing.assert_close(together, in_turn, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(losses, losses_in_turn, rtol=1e-12, atol=0)
+
+    model = build((8, 8), 10, **options).double()
+    torch.nn.utils.vector_to_parameters(x[2], model.parameters())
+    loss = nn.functional.cross_entropy(model(inputs[2]), labels[2])
+    loss.backward()
+    plain = torch.cat([p.grad.reshape(-1) for p in model.parameters()])
+    torch.testing.assert_close(together[2], plain, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_one_row_on_all_batches_is_the_mean_of_the_learners_gradients(name):
+    build, options = SMALL[name]
+    task = digits_task(build, **options)
+    x, inputs, labels = rows_and_batch(task)
+    same = x[:1].expand(LOCAL, task.d).contiguous()
+    each, losses = task.gradient(same, inputs, labels)
+    shared, loss = task.gradient(x[:1], inputs, labels)
+    torch.testing.assert_close(shared[0], each.mean(0), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(loss[0], losses.mean(), rtol=1e-12, atol=0)
+
+
+def test_layers_cover_the_row_in_parameter_order():
+    task = digits_task(widths=(9, 7))
+    model = mlp((8, 8), 10, widths=(9, 7))
+    assert [layer.name for layer in task.layers] == [name for name, _ in model.named_parameters()]
+    assert [layer.start for layer in task.layers[1:]] == [layer.stop for layer in task.layers[:-1]]
+    assert task.layers[0].start == 0
+    assert task.d == sum(p.numel() for p in model.parameters())
+
+
+def test_initial_weights_are_torchs_own_under_the_seed_and_leave_its_generator_alone():
+    task = digits_task()
+    torch.manual_seed(7)
+    expected = torch.cat([p.detach().reshape(-1) for p in mlp((8, 8), 10).parameters()]).double()
+    torch.manual_seed(99)
+    before = torch.random.get_rng_state()
+    assert torch.equal(task.init(7), expected)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert not torch.equal(task.init(8), expected)
+
+
+def test_the_784_50_50_10_network_has_the_papers_number_of_parameters():
+    model = mlp((28, 28), 10)
+    assert sum(p.numel() for p in model.parameters()) == 784 * 50 + 50 + 50 * 50 + 50 + 50 * 10 + 10
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (28, 28), (3, 32, 32)])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_take_every_image_shape(name, shape):
+    assert MODELS[name](shape, 7)(torch.zeros(4, *shape)).shape == (4, 7)
+
+
+def test_sums_over_chunks_are_the_gradient_of_the_whole_set():
+    task = digits_task(softmax)
+    x = task.init(1)
+    many = np.arange(CHUNK + 321) % len(task.train)  # more than one chunk
+    total, loss_sum = task.gradient_sum(x, task.train, many)
+    inputs, labels = task.train.batch(many)
+    gradient, loss = task.gradient(x[None], inputs[None], labels[None])
+    torch.testing.assert_close(total / len(many), gradient[0], rtol=1e-12, atol=1e-14)
+    assert loss_sum / len(many) == pytest.approx(float(loss), rel=1e-12)
+    scores = task.evaluate(x, task.train, many)
+    assert scores.loss == pytest.approx(loss_sum, rel=1e-12)
+    assert scores.samples == len(many)
+
+
+def test_errors_are_counted():
+    task = digits_task(softmax)
+    everything = np.arange(len(task.test))
+    zero = torch.zeros(task.d, dtype=torch.float64)  # all logits equal: predicts class 0
+    _, labels = task.test.batch(everything)
+    assert task.evaluate(zero, task.test, everything).errors == int((labels != 0).sum())
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_hessian_vector_products_are_the_dense_hessians(activation):
+    task = digits_task(widths=(4,), activation=activation)
+    x, few = task.init(0), np.arange(30)
+    inputs, labels = task.train.batch(few)
+
+    def loss(row: torch.Tensor) -> torch.Tensor:
+        shapes = {
+            layer.name: row[layer.start : layer.stop].view(layer.shape) for layer in task.layers
+        }
+        return task._loss(shapes, inputs, labels)
+
+    dense = torch.autograd.functional.hessian(loss, x)
+    vectors = torch.from_numpy(np.random.default_rng(0).standard_normal((3, task.d)))
+    products = task.hessian_vector_sums(x, vectors, task.train, few) / len(few)
+    torch.testing.assert_close(products, vectors @ dense, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("layer", "complaint"),
+    [(nn.BatchNorm1d(4), "running statistics"), (nn.Dropout(0.5), "random numbers")],
+)
+def test_models_with_hidden_state_are_refused(layer, complaint):
+    samples = ArraySamples(torch.zeros(4, 4), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(UserError, match=complaint):
+        Task(lambda: nn.Sequential(nn.Linear(4, 4), layer), samples, samples)
+
+
+def test_a_model_without_parameters_is_refused():
+    samples = ArraySamples(torch.zeros(4, 4), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(UserError, match="no parameters"):
+        Task(nn.Flatten, samples, samples)
