@@ -1,0 +1,21 @@
+"""Graphs, mixing matrices, schedules and spectra for decentralised averaging; usable alone."""
+
+from topologies.certificate import Certificate, certificate
+from topologies.check import check
+from topologies.custom import from_graph, from_matrices
+from topologies.table import TOPOLOGIES, build
+from topologies.topology import Topology, TopologyError
+from topologies.weights import WEIGHTS
+
+__all__ = [
+    "TOPOLOGIES",
+    "WEIGHTS",
+    "Certificate",
+    "Topology",
+    "TopologyError",
+    "build",
+    "certificate",
+    "check",
+    "from_graph",
+    "from_matrices",
+]

@@ -1,0 +1,160 @@
+"""Topologies from a user's own graphs, matrices and functions."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csr_array
+
+from topologies.matrices import canonical, num_learners
+from topologies.options import checked_options, suggestion
+from topologies.static import DEFAULT_WEIGHTS, static
+from topologies.topology import Topology, TopologyError
+from topologies.weights import mixing_matrix
+
+
+def from_graph(graph: nx.Graph, *, weights: str = DEFAULT_WEIGHTS, name: str = "graph") -> Topology:
+    """The static topology of a connected undirected graph; its edges' own weights are not used.
+
+    Learner numbers: nodes that are numbers, or the text of whole numbers, in rising order; any
+    others in the order in which the graph declares them.
+
+    Raises:
+        TopologyError: the graph is directed, empty or disconnected, has a self-loop or a weight
+            that is not finite; or the rule does not fit.
+    """
+    if graph.is_directed():
+        raise TopologyError(
+            f"{name}: the graph is directed, it must not be: give an undirected one"
+        )
+    if len(graph) == 0:
+        raise TopologyError(f"{name}: the graph has no nodes, it needs at least one")
+    if loop := next(nx.selfloop_edges(graph), None):
+        raise TopologyError(
+            f"{name}: node {loop[0]!r} has a self-loop: remove it, W adds its own weights"
+        )
+    for i, j, value in graph.edges(data="weight", default=1.0):
+        if not np.isfinite(_number(value)):
+            raise TopologyError(f"{name}: edge {i!r} - {j!r} has the weight {value}, not a number")
+    if not nx.is_connected(graph):
+        parts = nx.number_connected_components(graph)
+        raise TopologyError(f"{name}: the graph has {parts} disconnected parts: connect them")
+    order = {node: i for i, node in enumerate(learner_order(graph))}
+    numbered = nx.empty_graph(len(graph))
+    numbered.add_edges_from((order[i], order[j]) for i, j in graph.edges())
+    return static(name, mixing_matrix(numbered, weights), numbered)
+
+
+def learner_order(graph: nx.Graph) -> list[Any]:
+    """Nodes in the order of their learner numbers."""
+    try:
+        return sorted(graph, key=lambda node: node if isinstance(node, int | float) else int(node))
+    except (TypeError, ValueError):
+        return list(graph)
+
+
+def from_matrices(name: str, matrices: Sequence[Any]) -> Topology:
+    """The periodic topology of a list of matrices [n, n] (dense or sparse) or networkx graphs.
+
+    Graphs get Metropolis-Hastings weights, have the same nodes (numbered as in `from_graph` of the
+    first) and need not be connected one by one.
+
+    Raises:
+        TopologyError: the list is empty, or something in it is no square matrix of the same n.
+    """
+    if len(matrices) == 0:
+        raise TopologyError(f"{name}: the list of matrices is empty, it needs at least one")
+    order = learner_order(matrices[0]) if isinstance(matrices[0], nx.Graph) else []
+    sequence = [_matrix(name, m, order) for m in matrices]
+    n = num_learners(sequence[0])
+    for t, w in enumerate(sequence):
+        if w.shape != (n, n):
+            raise TopologyError(
+                f"{name}: W({t}) has shape {w.shape} and W(0) {sequence[0].shape}: "
+                "all must be square and of one size"
+            )
+    return Topology(name, n, len(sequence), lambda t: sequence[t])
+
+
+def topology_of(name: str, made: Any, **options: Any) -> Topology:
+    """A topology from what a user's function or file gave.
+
+    Raises:
+        TopologyError: it is neither a Topology, a graph, a matrix nor a list of them.
+    """
+    if isinstance(made, Topology):
+        return made
+    if isinstance(made, nx.Graph):
+        return from_graph(made, name=name, **checked_options(name, from_graph, options))
+    checked_options(name, lambda made: made, options)
+    if isinstance(made, list | tuple):
+        return from_matrices(name, made)
+    if isinstance(made, np.ndarray) and made.ndim == 3:
+        return from_matrices(name, list(made))
+    return from_matrices(name, [made])
+
+
+def from_function(spec: str, n: int, options: dict[str, Any]) -> Topology:
+    """The topology of a user's own `module:function`, called as function(n, **options).
+
+    Only for what stands on a command line or in the user's own Python: it runs code.
+
+    Raises:
+        TopologyError: it cannot be imported or called, or gives none of the allowed kinds.
+    """
+    module_name, _, attribute = spec.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise TopologyError(f"{spec}: cannot import {module_name!r} ({error})") from error
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        hint = suggestion(attribute, vars(module))
+        raise TopologyError(f"{spec}: {module_name!r} has no function {attribute!r}{hint}")
+    return topology_of(spec, function(n, **checked_options(spec, function, options)))
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _matrix(name: str, given: Any, order: list[Any]) -> csr_array:
+    """A copy of the user's matrix as canonical CSR: what they do with theirs later is theirs."""
+    if isinstance(given, nx.Graph):
+        given = _graph_matrix(name, given, order)
+    if not sparse.issparse(given):
+        try:
+            given = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TopologyError(
+                f"{name}: expected a matrix of numbers, a graph or a Topology, "
+                f"got {type(given).__name__}"
+            ) from None
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] == 0:
+        raise TopologyError(f"{name}: a mixing matrix is square, [n, n], got shape {given.shape}")
+    return canonical(csr_array(given, dtype=np.float64, copy=True))
+
+
+def _graph_matrix(name: str, graph: nx.Graph, order: list[Any]) -> csr_array:
+    """W of one undirected graph of a list whose nodes are those in `order`."""
+    if graph.is_directed():
+        raise TopologyError(f"{name}: a graph of the list is directed: give undirected ones")
+    if set(graph) != set(order):
+        raise TopologyError(
+            f"{name}: the graphs of the list have different nodes: give all the same"
+        )
+    place = {node: i for i, node in enumerate(order)}
+    numbered = nx.empty_graph(len(order))
+    numbered.add_edges_from((place[i], place[j]) for i, j in graph.edges())
+    return mixing_matrix(numbered, DEFAULT_WEIGHTS)
