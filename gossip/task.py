@@ -120,7 +120,7 @@ class Task:
         self, row: Tensor, samples: Samples, indices: np.ndarray
     ) -> tuple[Tensor, float]:
         """Sums over samples, at `row` [d], of the gradient (float64, [d]) and of the loss."""
-        total, loss_sum = torch.zeros(self.d, dtype=torch.float64), 0.0
+        total, loss_sum = torch.zeros_like(row, dtype=torch.float64), 0.0
         for inputs, labels in _chunks(samples, indices):
             gradient, loss = self._gradient_of_row(row, inputs, labels)
             total += gradient.double() * len(labels)
@@ -137,7 +137,7 @@ class Task:
         Double back-propagation, exact wherever the loss is twice differentiable: finite
         differences step over the kinks of a ReLU and were measured up to 17 times off.
         """
-        total = torch.zeros(vectors.shape, dtype=torch.float64)
+        total = torch.zeros_like(vectors, dtype=torch.float64)
         vectors = vectors.to(self.dtype)
         for inputs, labels in _chunks(samples, indices):
             total += self._hessian_vectors(row, vectors, inputs, labels).double() * len(labels)

@@ -1,15 +1,35 @@
 """Algorithms by name."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from gossip.algorithms.base import Algorithm, Gradient, Rate, State, Step
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.ssgd import Ssgd
 from gossip.algorithms.ssgd_star import NOISE_MODES, SsgdStar
-
-ALGORITHMS = ("dpsgd", "ssgd", "ssgd-star")
-"""What `--algorithm` offers; `gossip.study` makes them from a config."""
+from gossip.optim import FlatOptimizer
 
 ORDERS = {"awc": Dpsgd, "atc": DpsgdAtc}
 """What `--order` offers for DPSGD."""
+
+
+class Settings(NamedTuple):
+    """Options of algorithms; each takes those it knows."""
+
+    order: str
+    noise_std: float
+    noise_mode: str
+    seed: int
+
+
+Make = Callable[[], FlatOptimizer]
+
+ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
+    "dpsgd": lambda optimizer, s: ORDERS[s.order](optimizer),
+    "ssgd": lambda optimizer, s: Ssgd(optimizer),
+    "ssgd-star": lambda optimizer, s: SsgdStar(optimizer, s.noise_std, s.noise_mode, s.seed),
+}
+"""What `--algorithm` offers. A new algorithm is a file like `dpsgd.py` and a line here."""
 
 __all__ = [
     "ALGORITHMS",
@@ -20,6 +40,7 @@ __all__ = [
     "DpsgdAtc",
     "Gradient",
     "Rate",
+    "Settings",
     "Ssgd",
     "SsgdStar",
     "State",

@@ -1,7 +1,7 @@
 """The shape of an algorithm: state in, state out; no hooks, no rank, no device."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -43,6 +43,9 @@ class State(NamedTuple):
 
 class Algorithm(Protocol):
     """One member of the family; see `gossip.algorithms.ALGORITHMS`."""
+
+    shared: ClassVar[bool]
+    """Whether all learners have one model in common, kept as a single row."""
 
     def init(self, x: Tensor, local: int) -> State:
         """Start `local` learners from the same weights x [d]."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -30,6 +31,8 @@ class Dpsgd:
     Reference: Zhang et al., "Loss landscape dependent self-adjusting learning rates in
     decentralized stochastic gradient descent", arXiv 2112.01433, Eq. 2 (alpha, w_s,j there too).
     """
+
+    shared: ClassVar[bool] = False
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
@@ -64,6 +67,8 @@ class DpsgdAtc:
     Not the DPSGD paper's algorithm: with W = 11^T/n and SGD it is SSGD exactly, and the
     messages can only leave after the gradient. Offered because most decentralised code does it.
     """
+
+    shared: ClassVar[bool] = False
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -23,6 +24,8 @@ class Ssgd:
 
     Reference: arXiv 2112.01433, Eq. 1.
     """
+
+    shared: ClassVar[bool] = True
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""

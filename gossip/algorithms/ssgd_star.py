@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +38,8 @@ class SsgdStar:
 
     Reference: arXiv 2112.01433, Sections 2.2 and 4.3.
     """
+
+    shared: ClassVar[bool] = True
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""

@@ -1,0 +1,19 @@
+"""What training really did: effective rate, spread, noise and curvature, step by step."""
+
+from gossip.monitor.base import Moment, Values, share_of
+from gossip.monitor.columns import LEVELS, MEANINGS, columns
+from gossip.monitor.monitor import Monitor
+from gossip.monitor.smoothness import GradientWindow
+from gossip.monitor.sources import SOURCES
+
+__all__ = [
+    "LEVELS",
+    "MEANINGS",
+    "SOURCES",
+    "GradientWindow",
+    "Moment",
+    "Monitor",
+    "Values",
+    "columns",
+    "share_of",
+]

@@ -1,0 +1,196 @@
+"""Small tasks, moments and communicators that the monitor's tests share."""
+
+import threading
+from functools import partial
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
+
+from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd, SsgdStar
+from gossip.comm.base import Traffic
+from gossip.comm.stacked import Stacked
+from gossip.models import mlp
+from gossip.monitor import Moment
+from gossip.optim.flat import FlatOptimizer
+from gossip.task import Task
+
+F64 = torch.float64
+
+
+class ArraySamples:
+    """A data set held in two tensors."""
+
+    def __init__(self, inputs, labels):
+        self.inputs, self.labels = inputs, labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def batch(self, indices):
+        chosen = torch.from_numpy(np.asarray(indices))
+        return self.inputs[chosen], self.labels[chosen]
+
+
+def digits(dtype=F64):
+    """The 1,797 handwritten 8x8 digits that come with scikit-learn, scaled to [0, 1]."""
+    data = load_digits()
+    return ArraySamples(
+        torch.from_numpy(data.images / 16).to(dtype), torch.from_numpy(data.target).long()
+    )
+
+
+def digits_task(activation="relu", widths=(10, 10), dtype=F64):
+    samples = digits(dtype)
+    build = partial(mlp, (8, 8), 10, widths=widths, activation=activation)
+    return Task(build, samples, samples, dtype=dtype)
+
+
+class Quadratic:
+    """L(w) = mean over samples c_i of (w - c_i)^T H (w - c_i) / 2: one Hessian for all batches."""
+
+    dtype = F64
+
+    def __init__(self, d=6, samples=40, seed=0):
+        rng = np.random.default_rng(seed)
+        root = rng.standard_normal((d, d))
+        self.d = d
+        self.hessian = torch.from_numpy(root @ root.T / d)
+        centers = torch.from_numpy(rng.standard_normal((samples, d)))
+        self.train = ArraySamples(centers, torch.zeros(samples, dtype=torch.int64))
+
+    def init(self, seed):
+        return torch.from_numpy(np.random.default_rng(seed).standard_normal(self.d))
+
+    def gradient(self, x, inputs, labels):
+        if len(x) == 1:
+            inputs = inputs.flatten(0, 1).unsqueeze(0)
+        offsets = x.unsqueeze(1) - inputs
+        losses = torch.einsum("rbi,ij,rbj->rb", offsets, self.hessian, offsets).mean(dim=1) / 2
+        return offsets.mean(dim=1) @ self.hessian, losses
+
+    def gradient_sum(self, row, samples, indices):
+        offsets = row - samples.batch(indices)[0]
+        loss = torch.einsum("bi,ij,bj->", offsets, self.hessian, offsets) / 2
+        return offsets.sum(dim=0) @ self.hessian, float(loss)
+
+    def hessian_vector_sums(self, row, vectors, samples, indices):
+        return len(indices) * vectors @ self.hessian
+
+
+def batches(task, n, t, batch=12, seed=7):
+    """Mini-batches of n learners, [n, batch, ...]."""
+    rng = np.random.default_rng([seed, t])
+    return task.train.batch(rng.integers(len(task.train), size=(n, batch)))
+
+
+def complete(n):
+    return csr_array(np.full((n, n), 1 / n))
+
+
+def ring(n):
+    eye = np.eye(n)
+    return csr_array((eye + np.roll(eye, 1, axis=0) + np.roll(eye, -1, axis=0)) / 3)
+
+
+def optimizer(task, make):
+    layers = getattr(task, "layers", ())
+    return lambda: FlatOptimizer(make, layers)
+
+
+SGD = partial(torch.optim.SGD, lr=1.0)
+MOMENTUM = partial(torch.optim.SGD, lr=1.0, momentum=0.9, weight_decay=1e-3)
+ADAM = partial(torch.optim.Adam, lr=1.0)
+
+ALGORITHMS = {
+    "dpsgd": Dpsgd,
+    "dpsgd-atc": DpsgdAtc,
+    "ssgd": Ssgd,
+    "ssgd-star": partial(SsgdStar, std=0.01, mode="eval", seed=3),
+    "ssgd-star-centered": partial(SsgdStar, std=0.01, mode="centered", seed=3),
+    "ssgd-star-persist": partial(SsgdStar, std=0.01, mode="persist", seed=3),
+}
+
+
+def moments(
+    task, algorithm, n, steps, *, w=None, lr=0.3, make=SGD, batch=12, comm=None, start=None
+):
+    """The moments of the first steps, as a training loop would show them to a monitor."""
+    comm = comm or Stacked(n)
+    w = complete(n) if w is None else w
+    rule = ALGORITHMS[algorithm](optimizer(task, make))
+    state = rule.init(task.init(0) if start is None else start, len(comm.hosted))
+    seen = []
+    for t in range(steps):
+        inputs, labels = batches(task, n, t, batch)
+        here = slice(comm.hosted.start, comm.hosted.stop)
+        inputs, labels = inputs[here], labels[here]
+        gradient = partial(task.gradient, inputs=inputs, labels=labels)
+        following, step = rule.step(state, gradient, w, lambda _: lr, comm)
+        shared = algorithm.startswith("ssgd")
+        seen.append(
+            Moment(
+                t,
+                lr,
+                state.x,
+                step.points,
+                step.gradients,
+                step.mixed,
+                following.x,
+                inputs,
+                labels,
+                shared,
+            )
+        )
+        state = following
+    return seen
+
+
+class Block:
+    """One of several processes, as a thread: it meets the others at a barrier."""
+
+    def __init__(self, n, process, processes, slots, barrier):
+        local = n // processes
+        self.n, self.process, self.processes = n, process, processes
+        self.hosted = range(process * local, (process + 1) * local)
+        self.traffic = Traffic()
+        self._slots, self._barrier = slots, barrier
+
+    def share(self, value):
+        self._slots[self.process] = value
+        self._barrier.wait()
+        values = list(self._slots)
+        self._barrier.wait()
+        return values
+
+    def mean(self, x):
+        return torch.stack(self.share(x.sum(dim=0))).sum(dim=0) / (len(x) * self.processes)
+
+    def gather(self, x):
+        assert len(x) == len(self.hosted)
+        return torch.cat(self.share(x))
+
+    def start_mix(self, x, w):
+        mixed = torch.from_numpy(w.toarray()[self.hosted.start : self.hosted.stop]) @ self.gather(x)
+        return lambda: mixed
+
+
+def on_processes(n, processes, work):
+    """work(comm) of each process, in process order."""
+    slots, barrier = [None] * processes, threading.Barrier(processes, timeout=60)
+    results = [None] * processes
+
+    def run(process):
+        try:
+            results[process] = work(Block(n, process, processes, slots, barrier))
+        except BaseException:
+            barrier.abort()
+            raise
+
+    threads = [threading.Thread(target=run, args=(p,)) for p in range(processes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results

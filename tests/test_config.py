@@ -1,0 +1,103 @@
+"""A run is decided by one tree; TOML, the command line and Python say the same."""
+
+import shlex
+import tomllib
+from dataclasses import replace
+
+import pytest
+import tomli_w
+
+from gossip.config import Config, Data, Gossip, Rate, from_tables, load, to_tables
+from gossip.errors import UserError
+from gossip.run import parse
+from gossip.study import parse_options
+
+
+def test_toml_round_trip_is_the_identity():
+    config = Config(
+        algorithm=("ssgd-star",),
+        epochs=2.5,
+        gossip=Gossip(learners=4, topology="small-world", topology_options=("degree=2",)),
+        data=Data(dataset="digits", data_dir="/somewhere", replacement=True),
+        rate=Rate(lr=0.1, decay="step", decay_at=(0.3,), decay_factor=0.5, momentum=0.9),
+    )
+    assert from_tables(tomllib.loads(tomli_w.dumps(to_tables(config)))) == config
+
+
+def test_flags_win_over_the_file_and_the_file_over_the_defaults(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('algorithm = "ssgd"\nsteps = 7\n[rate]\nlr = 0.25\n[record]\nhost = "x"\n')
+    options = parse(["--config", str(path), "--lr", "0.5"]).options
+    assert options == replace(Config(), algorithm=("ssgd",), steps=7, rate=replace(Rate(), lr=0.5))
+
+
+def test_all_options_are_flat_flags():
+    said = (
+        "--algorithm dpsgd ssgd-star --topology torus --topology-options rows=2 --learners 8 "
+        "--widths 10 20 --optimizer adam --monitor full --replacement"
+    )
+    options = parse(shlex.split(said)).options
+    assert options.algorithm == ("dpsgd", "ssgd-star")
+    assert options.gossip.topology_options == ("rows=2",)
+    assert options.model.widths == (10, 20)
+    assert options.data.replacement
+
+
+@pytest.mark.parametrize(
+    ("tables", "complaint"),
+    [
+        ({"stepz": 3}, "unknown key 'stepz' in the config: did you mean steps?"),
+        ({"rate": {"lrr": 3}}, "unknown key 'rate.lrr' in the config: did you mean lr?"),
+        ({"rate": 3}, r"\[rate\] must be a table"),
+        ({"steps": "many"}, "Expected `int`, got `str`"),
+        ({"steps": 0}, "steps=0: it must be at least 1"),
+        ({"rate": {"lr": -1.0}}, "lr=-1.0: it must be a number from 0 up"),
+        ({"rate": {"lr": float("nan")}}, "lr=nan"),
+        ({"algorithm": "dpsdg"}, "unknown algorithm 'dpsdg': did you mean dpsgd?"),
+        ({"algorithm": []}, "no algorithm given"),
+        ({"algorithm": ["ssgd", "ssgd"]}, "name each one once"),
+        ({"gossip": {"learners": 0}}, "learners=0: it must be at least 1"),
+        ({"gossip": {"weights": "metropolis"}}, "did you mean metropolis-hastings"),
+        ({"data": {"dataset": "minst"}}, "unknown dataset 'minst': did you mean mnist?"),
+        ({"data": {"inputs": "units"}}, "did you mean unit"),
+        ({"data": {"concentration": 0.0}}, "concentration=0.0"),
+        ({"model": {"widths": [50, 0]}}, "widths=0"),
+        ({"rate": {"decay_at": [2.0]}}, "decay_at=2.0"),
+        ({"monitoring": {"monitor": "ful"}}, "did you mean full"),
+    ],
+)
+def test_bad_tables_are_one_sentence(tables, complaint):
+    with pytest.raises(UserError, match=complaint) as caught:
+        from_tables(tables)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [(b"= 3", "is not TOML"), (b"\xff\xfe", "is not TOML")]
+)
+def test_a_file_that_is_not_toml(tmp_path, text, complaint):
+    path = tmp_path / "run.toml"
+    path.write_bytes(text)
+    with pytest.raises(UserError, match=complaint):
+        load(path)
+    with pytest.raises(UserError, match="cannot read the config file"):
+        load(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [("model", "model"), ("data", "dataset"), ("gossip", "topology")]
+)
+def test_a_config_file_cannot_name_code(tmp_path, section, key):
+    path = tmp_path / "run.toml"
+    path.write_text(f'[{section}]\n{key} = "os:system"\n')
+    with pytest.raises(UserError, match=f"names code.*--{key} os:system"):
+        load(path)
+    said = parse(["--config", str(path), f"--{key}", "mine:function"]).options
+    assert getattr(getattr(said, section), key) == "mine:function"
+
+
+def test_key_value_options():
+    assert parse_options(["k=4", "some-name=x=y"], "topology") == {"k": "4", "some_name": "x=y"}
+    for bad, complaint in ((["k"], "write it as key=value"), (["k=1", "k=2"], "given twice")):
+        with pytest.raises(UserError, match=complaint):
+            parse_options(bad, "topology")

@@ -1,0 +1,206 @@
+"""The command as a user meets it: what it writes, what it refuses, how it ends."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gossip import trace
+from gossip.run import main
+
+DIGITS = ["--dataset", "digits", "--batch-size", "10", "--learners", "4", "--widths", "8"]
+SHORT = [*DIGITS, "--steps", "11", "--monitor-every", "4", "--lr", "0.3"]
+
+
+def test_a_study_leaves_a_folder_per_algorithm_a_table_and_pictures(tmp_path, capsys):
+    out = tmp_path / "study"
+    assert main([*SHORT, "--out", str(out)]) == 0
+    table = capsys.readouterr().out
+    assert "DPSGD" in table
+    assert "SSGD" in table
+    assert (out / "figure.png").stat().st_size > 10_000
+    for name in ("dpsgd", "ssgd"):
+        files = {path.name for path in (out / name).iterdir()}
+        assert files == {"config.toml", "trace.arrows", "summary.json", "figure.png"}
+
+
+def test_the_summary_and_the_trace_hold_what_is_promised(tmp_path):
+    assert main([*SHORT, "--algorithm", "dpsgd", "--monitor", "full", "--out", str(tmp_path)]) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    promised = set(
+        shlex.split(
+            "verdict test_error train_loss steps learners processes backend algorithm "
+            "topology bytes_sent_per_learner versions commit"
+        )
+    )
+    assert promised <= summary.keys()
+    phases = ["data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation"]
+    assert set(phases) <= summary["wall_seconds"].keys()
+    assert {"source", "sha256"} <= summary["dataset"].keys()
+    # ring of 4: two messages of d float32 a step
+    assert summary["bytes_sent_per_learner"] == 11 * 2 * 4 * summary["parameters"]
+
+    table = trace.load(tmp_path)
+    columns = set(
+        shlex.split(
+            "step epoch lr train_loss test_error alpha_e sigma_w2 sigma_w2_mixed delta "
+            "delta_s delta2 delta2_hessian grad_norm consensus_distance"
+        )
+    )
+    assert columns <= set(table.column_names)
+    assert trace.column(table, "step").tolist() == list(range(12))
+    assert np.isfinite(trace.column(table, "train_loss")[:-1]).all()
+    monitored = np.flatnonzero(np.isfinite(trace.column(table, "alpha_e")))
+    assert monitored.tolist() == [0, 4, 8, 10]
+    assert trace.column(table, "test_error")[-1] == summary["test_error"]
+
+
+def test_a_recorded_config_runs_again_to_the_same_bits(tmp_path):
+    first, again = tmp_path / "first", tmp_path / "again"
+    options = ["--algorithm", "ssgd-star", "--topology", "matching", "--replacement"]
+    assert main([*SHORT, *options, "--out", str(first)]) == 0
+    assert main(["--config", str(first / "config.toml"), "--out", str(again)]) == 0
+    assert trace.load(first).equals(trace.load(again))
+
+
+def test_algorithms_share_start_and_batches(tmp_path):
+    assert main([*SHORT, "--out", str(tmp_path)]) == 0
+    losses = [
+        trace.column(trace.load(tmp_path / name), "train_loss")[0] for name in ("dpsgd", "ssgd")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("learners", [1, 2, 3])
+def test_few_learners_work(tmp_path, learners):
+    options = ["--learners", str(learners), "--algorithm", "dpsgd", "ssgd", "ssgd-star"]
+    assert main([*SHORT, *options, "--monitor", "full", "--out", str(tmp_path)]) == 0
+
+
+def test_one_learner_is_plain_sgd_whatever_the_algorithm(tmp_path):
+    options = ["--learners", "1", "--algorithm", "dpsgd", "ssgd", "ssgd-star", "--noise-std", "0"]
+    assert main([*SHORT, *options, "--out", str(tmp_path)]) == 0
+    runs = [trace.load(tmp_path / name) for name in ("dpsgd", "ssgd", "ssgd-star")]
+    for name in ("train_loss", "test_error", "alpha_e"):
+        first, *others = (trace.column(run, name) for run in runs)
+        for other in others:
+            np.testing.assert_array_equal(other, first)
+
+
+def test_a_run_that_blows_up_is_diverged_and_keeps_its_trace(tmp_path):
+    assert main([*SHORT, "--algorithm", "dpsgd", "--lr", "1e30", "--out", str(tmp_path)]) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["verdict"] == "diverged"
+    assert "not finite" in summary["verdict_reason"]
+    assert 0 < summary["diverged_at_step"] < 11
+    assert trace.load(tmp_path).num_rows > summary["diverged_at_step"]
+
+
+BAD = {
+    "learners 5 on a hypercube": (["--learners", "5", "--topology", "hypercube"], "power of two"),
+    "unknown topology": (["--topology", "rign"], "did you mean 'ring'"),
+    "unknown topology option": (["--topology-options", "k=3"], "k"),
+    "option without a value": (["--topology-options", "k"], "key=value"),
+    "batch larger than the shard": (
+        ["--partition", "iid", "--batch-size", "400"],
+        "400",
+    ),
+    "skew that empties a shard": (
+        ["--partition", "dirichlet", "--concentration", "0.0001"],
+        "learner",
+    ),
+    "missing dataset": (
+        ["--dataset", "fashion-mnist"],
+        "python -m gossip.data fetch fashion-mnist",
+    ),
+    "momentum for adam": (["--optimizer", "adam", "--momentum", "0.9"], "has no momentum"),
+    "unknown optimizer option": (["--optimizer-options", "epz=1"], "has no option 'epz'"),
+    "module that does not exist": (["--model", "nowhere:net"], "cannot import 'nowhere'"),
+    "function that does not exist": (["--model", "math:net"], "has no 'net'"),
+    "model with other arguments": (["--model", "json:dumps"], "(input_shape, num_classes)"),
+    "model that is none": (["--model", "operator:eq"], "returned bool, not a torch.nn.Module"),
+    "bad optimizer option": (["--optimizer-options", "momentum=-3"], "momentum"),
+    "missing config": (["--config", "nowhere.toml"], "cannot read the config file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_mistake_is_one_sentence_and_exit_code_2(case, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("GOSSIP_CACHE", str(tmp_path / "empty"))
+    options, complaint = BAD[case]
+    assert main([*SHORT, *options, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists(), "a refused run leaves nothing behind"
+
+
+@pytest.mark.parametrize("options", [["--lr", "-1"], ["--stepz", "3"], ["--learners", "0"]])
+def test_a_bad_flag_is_explained_without_a_traceback(options, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(options)
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert options[0].lstrip("-") in said.err + said.out
+    assert "Traceback" not in said.err + said.out
+
+
+def test_an_existing_run_folder_is_not_touched(tmp_path, capsys):
+    (tmp_path / "precious").write_text("x")
+    assert main([*SHORT, "--out", str(tmp_path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_an_unwritable_run_folder_is_said(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    assert main([*SHORT, "--out", str(tmp_path / "file" / "below")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def started(out, *options: str) -> subprocess.Popen:
+    """A long run in a process of its own, once its trace has rows."""
+    command = [sys.executable, "-m", "gossip.run", *DIGITS, *options, "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (out / "trace.arrows").exists() or (out / "trace.arrows").stat().st_size < 20_000:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+LONG = ["--algorithm", "dpsgd", "--steps", "1000000", "--lr", "0.1", "--monitor-every", "20"]
+
+
+def test_ctrl_c_closes_the_run_folder(tmp_path):
+    process = started(tmp_path, *LONG)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "interrupted" in out
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["verdict"] == "interrupted"
+    steps = trace.column(trace.load(tmp_path), "step")
+    assert steps.tolist() == list(range(summary["steps"] + 1))
+    assert not trace.torn(trace.load(tmp_path))
+    assert (tmp_path / "figure.png").exists()
+
+
+def test_a_killed_run_can_be_read_and_reported(tmp_path):
+    process = started(tmp_path, *LONG)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    steps = trace.column(trace.load(tmp_path), "step")
+    assert steps.tolist() == list(range(len(steps)))
+    report = [sys.executable, "-m", "gossip.report", str(tmp_path)]
+    done = subprocess.run(report, capture_output=True, text=True, timeout=60, check=True)
+    assert "interrupted" in done.stdout
