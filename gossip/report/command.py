@@ -1,0 +1,110 @@
+"""`python -m gossip.report`: from run folders to a table, a picture, a CSV and a page."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from gossip import folder as run_folder
+from gossip import trace
+from gossip.errors import UserError
+from gossip.report.runs import Run, load_runs
+from gossip.report.table import summary_table
+
+_WIDTH_OF_A_FILE = 160
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Show what runs came to: a table here and a picture of their curves.
+
+    Finished, diverged, running and killed runs alike; of the latter, what their traces hold.
+    """
+
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN...", help_behavior_hint=""),
+    ]
+    """Run folders, or study folders: those whose sub-folders are run folders."""
+    csv: _File = None
+    """Write the traces of all runs to this file, as one table with the run in its first column."""
+    figure: _File = None
+    """Draw here (.png, .svg or .pdf) and not to figure.png in the run or study folder."""
+    html: _File = None
+    """Write table, picture and configurations to this file, one page that needs no other."""
+
+
+def report(
+    paths: Sequence[Path],
+    *,
+    csv: Path | None = None,
+    figure: Path | None = None,
+    html: Path | None = None,
+    console: Console | None = None,
+) -> list[Path]:
+    """Print the table of the runs in `paths` and write their picture and what else is asked for.
+
+    Args:
+        paths: run or study folders.
+        csv: where the traces go as CSV.
+        figure: where the picture goes; by default figure.png in the folder of the run or study,
+            or in the current one if the runs do not lie in one folder.
+        html: where the page goes.
+        console: where the table goes; stdout by default.
+
+    Returns:
+        The files written, the picture first.
+
+    Raises:
+        UserError: no run, an unreadable file, or one that cannot be written.
+    """
+    if not paths:
+        raise UserError("no run given: name run folders, as in python -m gossip.report runs/A")
+    runs = load_runs(paths)
+    console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    console.print(summary_table(runs))
+    for run in runs:
+        if trace.torn(run.trace):
+            rows = run.trace.num_rows
+            message = f"{run.folder}: the end of its trace is torn; its {rows} whole rows are used"
+            console.print(message, markup=False, style="yellow", soft_wrap=True)
+    written = _write(runs, figure or _default_figure(runs), csv, html)
+    for path in written:
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    return written
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is 2, after one sentence on stderr, if the user is wrong."""
+    options = tyro.cli(Options, args=argv, prog="python -m gossip.report")
+    try:
+        report(options.runs, csv=options.csv, figure=options.figure, html=options.html)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _write(runs: list[Run], figure: Path, csv: Path | None, html: Path | None) -> list[Path]:
+    from gossip.report import export, figures  # not at once: matplotlib takes a second to load
+
+    written = [figures.save(figures.study_figure(runs), figure)]
+    if csv:
+        written.append(export.write_csv(runs, csv))
+    if html:
+        written.append(export.write_html(runs, html))
+    return written
+
+
+def _default_figure(runs: list[Run]) -> Path:
+    if len(runs) == 1:
+        return runs[0].folder / run_folder.FIGURE
+    parents = {run.folder.resolve().parent for run in runs}
+    folder = runs[0].folder.parent if len(parents) == 1 else Path()
+    return folder / run_folder.FIGURE

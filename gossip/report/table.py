@@ -1,0 +1,73 @@
+"""The table of a report: one line per run."""
+
+import math
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from gossip.report.runs import Run, heading
+from gossip.report.series import early_and_late, last_finite
+
+PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation", "other")
+"""Keys of the summary's wall_seconds beside `total`."""
+
+_MOST_PHASES = 3
+_SHORT = {"communication_wait": "wait"}
+_STYLES = {"converged": "green", "diverged": "bold red", "interrupted": "yellow"}
+
+
+def summary_table(runs: list[Run]) -> Table:
+    """What came out of the runs, for the terminal; the title says what they have in common."""
+    title = Text(heading(runs), style="bold")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    rows = [cells(run) for run in runs]
+    for name in cells_shown(rows):
+        is_number = name not in ("run", "verdict", "time by phase")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        style = _STYLES.get(row["verdict"], "")
+        table.add_row(
+            *(Text(row[n], style=style if n == "verdict" else "") for n in cells_shown(rows))
+        )
+    return table
+
+
+def cells(run: Run) -> dict[str, str]:
+    """Column -> text of the line of one run; empty where nothing was recorded."""
+    early, late = early_and_late(run)
+    return {
+        "run": run.label,
+        "verdict": run.verdict,
+        "steps": _number(run.number("steps"), ".0f"),
+        "test error": _percent(run.number("test_error")),
+        "best": _percent(run.number("best_test_error")),
+        "train loss": _number(run.number("train_loss"), ".4g"),
+        "α_e/α early": _number(early, ".2f"),
+        "late": _number(late, ".2f"),
+        "final σ_w²": _number(last_finite(run.column("sigma_w2")), ".2g"),
+        "MB sent": _number(run.number("bytes_sent_per_learner") / 1e6, ".4g"),
+        "seconds": _number(run.number("wall_seconds", "total"), ".1f"),
+        "time by phase": _phases(run),
+    }
+
+
+def cells_shown(rows: list[dict[str, str]]) -> list[str]:
+    """The columns that at least one line fills."""
+    return [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+
+
+def _phases(run: Run) -> str:
+    total = run.number("wall_seconds", "total")
+    shares = {phase: run.number("wall_seconds", phase) / total for phase in PHASES if total > 0}
+    shares = {phase: share for phase, share in shares.items() if share >= 0.005}
+    ordered = sorted(shares, key=lambda phase: -shares[phase])[:_MOST_PHASES]
+    return ", ".join(f"{_SHORT.get(phase, phase)} {shares[phase]:.0%}" for phase in ordered)
+
+
+def _number(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def _percent(value: float) -> str:
+    return _number(100 * value, ".2f") + " %" if not math.isnan(value) else ""
