@@ -1,5 +1,6 @@
 """All learners in one process: the reference the other backends are tested against."""
 
+import time
 from typing import Any
 
 from scipy.sparse import csr_array
@@ -29,7 +30,9 @@ class Stacked:
         if kind not in self._products:
             like = x.new_empty(0)
             self._products[kind] = ByIdentity(lambda w: product(w, like))
+        start = time.perf_counter()
         mixed = self._products[kind](w)(x)
+        self.traffic.seconds_waiting += time.perf_counter() - start  # in place of the wait
         return lambda: mixed
 
     def mean(self, x: Tensor) -> Tensor:

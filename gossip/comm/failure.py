@@ -1,0 +1,254 @@
+"""How a process that fails ends the whole job: one message, an exit code, nobody left waiting."""
+
+import fcntl
+import json
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossip.comm import watch
+from gossip.comm.stop import Stop
+from gossip.comm.watch import SLOT, claim, say
+from gossip.errors import UserError
+
+if TYPE_CHECKING:  # torch stays out of whatever only wants to end well
+    from gossip.comm.base import Communicator
+
+ARRIVAL_SECONDS = 1.0
+"""How long a process that leaves on purpose waits to see whether all others leave, too."""
+RELAY_SECONDS = 0.1
+"""How long mpirun gets to pass a message on before it is told to end everything."""
+SPEAKER_SECONDS = 2.0
+"""How long a failing process waits for the one that is already printing the message."""
+HIGH_FD = 1000
+"""A file number above those of all other open files."""
+
+
+class Position:
+    """Where this process is in the run. The loop sets `step` and `phase` as it goes."""
+
+    def __init__(self) -> None:
+        self._slot = memoryview(bytearray(SLOT.size))
+        self._put(0, False, "start")
+
+    @property
+    def step(self) -> int:
+        """Number of the current step."""
+        return self._get()[0]
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._put(step, False, self.phase)
+
+    @property
+    def phase(self) -> str:
+        """What is being done in it, such as "gradient": a word for messages."""
+        return self._get()[2].rstrip(b"\0").decode()
+
+    @phase.setter
+    def phase(self, phase: str) -> None:
+        self._put(self.step, False, phase)
+
+    def publish(self, slot: memoryview) -> None:
+        """Keep the position in `slot` from now on, where the watcher reads it."""
+        slot[:] = self._slot
+        self._slot = slot
+
+    def leave(self) -> None:
+        """Tell the watcher that this process ends as it should."""
+        self._put(self.step, True, self.phase)
+
+    def __str__(self) -> str:
+        return f"step {self.step} in {self.phase}"
+
+    def _get(self) -> tuple[int, bool, bytes]:
+        return SLOT.unpack_from(self._slot)
+
+    def _put(self, step: int, left: bool, phase: str) -> None:
+        SLOT.pack_into(self._slot, 0, step, left, phase.encode())
+
+
+@contextmanager
+def ending_the_job(
+    comm: "Communicator",
+    position: Position,
+    *,
+    record: Path | None = None,
+    last_words: Callable[[], None] | None = None,
+    mistakes: tuple[type[BaseException], ...] = (UserError,),
+) -> Iterator[Stop]:
+    """Around everything that is done together: what ends one process ends all of them.
+
+    An exception on one process is printed once, with learner, process, host and step, and
+    aborts the job with code 1. A user's mistake or a sys.exit that all processes share is
+    raised again in each of them; one that only some have is printed and aborts with code 2 or
+    its own. A process that dies without an exception is named by the watcher. With one process
+    every exception simply goes on, with a note of the step.
+
+    Args:
+        comm: the communicator; with several processes it also has `everyone_arrives`, `abort`.
+        position: kept up to date by the loop.
+        record: a file that gets a copy of the message, for instance in the run folder.
+        last_words: called on process 0, from another thread and perhaps twice, when the job
+            may be killed soon: must be quick and leave the run folder readable.
+        mistakes: what a user can mend; told without a traceback.
+
+    Yields:
+        The requests to stop (signals), to be asked by the loop at every step.
+    """
+    host = Host(comm, position, record, mistakes)
+    stop = Stop(comm, host.announce_stop, last_words if comm.process == 0 else None)
+    try:
+        with stop.listening():
+            yield stop
+        comm.share(None)  # nobody exits while another is still closing the run
+    except BaseException as error:
+        host.end(error)
+        raise
+    position.leave()
+
+
+class Host:
+    """What the processes of one host share: their positions, who speaks, and the watcher."""
+
+    def __init__(
+        self,
+        comm: "Communicator",
+        position: Position,
+        record: Path | None,
+        mistakes: tuple[type[BaseException], ...],
+    ) -> None:
+        self._comm: Any = comm
+        self._position = position
+        self._record = str(record) if record else None
+        self._mistakes = mistakes
+        self._folder: Path | None = None
+        self.name = name_of(comm)
+        if comm.processes > 1:
+            self._join()
+
+    def _join(self) -> None:
+        me = (socket.gethostname(), os.getpid(), self.name)
+        everyone = self._comm.share(me)
+        here = [process for process, other in enumerate(everyone) if other[0] == me[0]]
+        first = here[0] == self._comm.process
+        mine = new_folder(len(here)) if first else None
+        self._folder = Path(self._comm.share(mine)[here[0]])
+        with (self._folder / "positions").open("r+b") as file:
+            positions = memoryview(mmap.mmap(file.fileno(), 0))
+        start = here.index(self._comm.process) * SLOT.size
+        self._position.publish(positions[start : start + SLOT.size])
+        if first:
+            self._start_watcher([everyone[p][1] for p in here], [everyone[p][2] for p in here])
+        self._comm.share(None)  # the watcher listens
+        with suppress(OSError):  # or there is none
+            flags = os.O_WRONLY | os.O_NONBLOCK
+            pipe = os.open(self._folder / f"pipe{here.index(self._comm.process)}", flags)
+            # A dying process on Linux lets go of its highest file first: this one has to be
+            # before the connection on whose end the launcher kills the others.
+            fcntl.fcntl(pipe, fcntl.F_DUPFD_CLOEXEC, HIGH_FD)
+            os.close(pipe)
+
+    def _start_watcher(self, pids: list[int], names: list[str]) -> None:
+        job = {"pids": pids, "names": names, "parent": os.getppid(), "record": self._record}
+        command = [sys.executable, "-I", "-S", watch.__file__, str(self._folder), json.dumps(job)]
+        quiet = subprocess.DEVNULL
+        # A session of its own: the launcher's clean-up must not take the witness away.
+        subprocess.run(command, stdin=quiet, stdout=quiet, start_new_session=True, check=False)
+
+    def announce_stop(self, signum: int) -> None:
+        """Say once per host that a signal asks for the end."""
+        folder = self._folder
+        if folder and ((folder / "failure").exists() or not claim(folder, "stop")):
+            return
+        name = "SIGTERM" if signum == signal.SIGTERM else "Ctrl-C"
+        with loudspeaker(signum) as fd:
+            say(f"{self.name} got {name} at {self._position}: the run stops", self._record, fd)
+
+    def end(self, error: BaseException) -> None:
+        """End the job because of `error`; comes back only if this process may raise it."""
+        planned = isinstance(error, (*self._mistakes, SystemExit))
+        if self._folder is None:
+            if not planned:
+                error.add_note(f"{self.name} failed at {self._position}")
+            return
+        if planned and self._comm.everyone_arrives(ARRIVAL_SECONDS):
+            self._position.leave()
+            return
+        if claim(self._folder, "failure"):
+            sys.stdout.flush()
+            say(self._message(error), self._record)
+            time.sleep(RELAY_SECONDS)
+        else:
+            time.sleep(SPEAKER_SECONDS)
+        code = 2 if isinstance(error, self._mistakes) else exit_code(error)
+        self._comm.abort(code)
+        time.sleep(SPEAKER_SECONDS)  # MPICH's Abort comes back, and the kill follows
+        os._exit(code)
+
+    def _message(self, error: BaseException) -> str:
+        place = f"{self.name} failed at {self._position}"
+        if isinstance(error, self._mistakes):
+            return f"{place}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        return f"{trace}{place}: {type(error).__name__}: {error}"
+
+
+@contextmanager
+def loudspeaker(signum: int) -> Iterator[int]:
+    """Where a message is seen after a signal.
+
+    Open MPI's mpirun, the parent of process 0, passes nothing on after SIGTERM: there the message
+    goes straight to mpirun's stderr.
+    """
+    if signum != signal.SIGTERM or "OMPI_COMM_WORLD_RANK" not in os.environ:
+        yield 2
+        return
+    try:
+        fd = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        yield 2
+        return
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def name_of(comm: "Communicator") -> str:
+    """'learner 3 (process 3 on host H)', or 'learners 4-7 (process 1 on host H)'."""
+    first, last = comm.hosted[0], comm.hosted[-1]
+    learners = f"learner {first}" if first == last else f"learners {first}-{last}"
+    return f"{learners} (process {comm.process} on host {socket.gethostname()})"
+
+
+def exit_code(error: BaseException) -> int:
+    """What a failing process exits with: 130 for Ctrl-C, else 1 or sys.exit's."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code or 1
+    return 1
+
+
+def new_folder(num_slots: int) -> str:
+    """A private folder for the watcher, in memory where the system has that.
+
+    In it: the file `positions`, with a slot per process, and a pipe per process.
+    """
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="gossip-", dir=memory))
+    (folder / "positions").write_bytes(bytes(num_slots * SLOT.size))
+    for slot in range(num_slots):
+        os.mkfifo(folder / f"pipe{slot}")
+    return str(folder)

@@ -1,0 +1,315 @@
+"""What decides a run: one frozen tree, from the command line, a TOML file or Python."""
+
+import math
+import tomllib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from tyro.conf import arg
+
+import topologies
+from gossip.algorithms import ALGORITHMS, NOISE_MODES, ORDERS
+from gossip.comm.start import BACKENDS
+from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS
+from gossip.errors import UserError, one_of, suggestion
+from gossip.models import ACTIVATIONS, MODELS
+from gossip.monitor import LEVELS, SOURCES
+from gossip.optim import OPTIMIZERS
+from gossip.rates import DECAYS, WARMUPS
+
+DTYPES = ("float32", "float64")
+
+
+def _names(*tables: Any, own: str = "") -> Any:
+    """How --help shows a choice: the names in the tables, and the user's own."""
+    return arg(metavar="|".join([*(name for table in tables for name in table), own]).rstrip("|"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gossip:
+    """Who averages with whom."""
+
+    learners: int = 16
+    """Number of learners n; any number of processes that divides it can host them."""
+    topology: Annotated[str, arg(metavar="NAME|FILE|MODULE:FUNCTION")] = "ring"
+    """The communication graph; `python -m topologies` lists what there is."""
+    topology_options: tuple[str, ...] = ()
+    """Options of the topology as key=value, for example k=4 seed=1."""
+    weights: Annotated[str, _names(topologies.WEIGHTS)] = "metropolis-hastings"
+    """How a graph becomes a mixing matrix W."""
+    order: Annotated[str, _names(ORDERS)] = "awc"
+    """awc: average while computing, the DPSGD paper's; atc: adapt, then combine."""
+    mix_every: int = 1
+    """Average with the neighbours every H-th step only."""
+    noise_std: float = 0.1
+    """SSGD*: standard deviation sigma_0 of the injected noise."""
+    noise_mode: Annotated[str, _names(NOISE_MODES)] = "eval"
+    """SSGD*: whether the noise is only where gradients are taken, centered, or persists."""
+    backend: Annotated[str, _names(BACKENDS)] = "auto"
+    """How processes reach each other; auto: mpi under mpirun, stacked otherwise."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        _at_least(1, learners=self.learners, mix_every=self.mix_every)
+        _not_negative(noise_std=self.noise_std)
+        one_of(topologies.WEIGHTS, self.weights, "weights")
+        one_of(ORDERS, self.order, "order")
+        one_of(NOISE_MODES, self.noise_mode, "noise mode")
+        one_of(BACKENDS, self.backend, "backend")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """What is learned from."""
+
+    dataset: Annotated[str, _names(DATASETS, own="MODULE:FUNCTION")] = "mnist"
+    """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
+    data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
+    """Folder that holds the data set's files, looked into before the cache."""
+    inputs: Annotated[str, _names(INPUT_SCALINGS)] = "unit"
+    """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
+    batch_size: int = 125
+    """Mini-batch of each learner, B; the total batch is n B."""
+    partition: Annotated[str, _names(PARTITIONS)] = "shared"
+    """shared: each epoch one permutation dealt to all; iid: fixed random shards; dirichlet: fixed
+    shards with skewed labels."""
+    concentration: float = 0.5
+    """dirichlet: the smaller, the more skewed."""
+    replacement: bool = False
+    """Draw batches with replacement instead of walking through the shard each epoch."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        _at_least(1, batch_size=self.batch_size)
+        if ":" not in self.dataset:
+            one_of(DATASETS, self.dataset, "dataset")
+        one_of(INPUT_SCALINGS, self.inputs, "input scaling")
+        one_of(PARTITIONS, self.partition, "partition")
+        if not 0 < self.concentration < math.inf:
+            raise UserError(f"concentration={self.concentration}: it must be a positive number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What is trained."""
+
+    model: Annotated[str, _names(MODELS, own="MODULE:FUNCTION")] = "mlp"
+    """A function (input_shape, num_classes) -> torch module, in PyTorch's default init."""
+    widths: tuple[int, ...] = (50, 50)
+    """mlp: sizes of the hidden layers."""
+    activation: Annotated[str, _names(ACTIVATIONS)] = "relu"
+    """mlp and lenet."""
+    dtype: Annotated[str, _names(DTYPES)] = "float32"
+    """Precision of weights and gradients; the monitor's sums are float64 either way."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        if ":" not in self.model:
+            one_of(MODELS, self.model, "model")
+        one_of(ACTIVATIONS, self.activation, "activation")
+        one_of(DTYPES, self.dtype, "dtype")
+        for width in self.widths:
+            _at_least(1, widths=width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """How fast it learns: learning rate = lr x warm-up x decay."""
+
+    lr: float = 1.5
+    """Base learning rate alpha."""
+    warmup: Annotated[str, _names(WARMUPS)] = "none"
+    """fixed: linear, per step."""
+    warmup_steps: int = 100
+    """fixed warm-up: its length."""
+    warmup_start: float = 0.0
+    """fixed warm-up: the factor it starts from."""
+    decay: Annotated[str, _names(DECAYS)] = "constant"
+    """How the rate falls over the run's budget of steps."""
+    decay_at: tuple[float, ...] = (0.5, 0.75)
+    """step decay: milestones, each a share of the budget."""
+    decay_factor: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """step: factor at each milestone (default 0.1); exponential and cosine: factor at the end of
+    the budget (default 0.01 and 0)."""
+    optimizer: Annotated[str, _names(OPTIMIZERS)] = "sgd"
+    """torch.optim on each learner's own weights, its state local."""
+    momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Momentum of sgd (default 0), nesterov (0.9), rmsprop (0)."""
+    weight_decay: float = 0.0
+    """Weight decay lambda, at the learner's own weights."""
+    optimizer_options: tuple[str, ...] = ()
+    """Further arguments of the torch optimizer as key=value, for example eps=1e-6."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        one_of(WARMUPS, self.warmup, "warm-up")
+        one_of(DECAYS, self.decay, "decay")
+        one_of(OPTIMIZERS, self.optimizer, "optimizer")
+        _not_negative(
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum or 0.0,
+            warmup_start=self.warmup_start,
+            decay_factor=self.decay_factor or 0.0,
+        )
+        _at_least(1, warmup_steps=self.warmup_steps)
+        for share in self.decay_at:
+            if not 0 <= share <= 1:
+                raise UserError(f"decay_at={share}: a milestone is a share of the run, in [0, 1]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitoring:
+    """What is watched while it learns."""
+
+    monitor: Annotated[str, _names(LEVELS)] = "standard"
+    """cheap: no extra gradients; standard: adds the full gradient g, alpha_e and Delta; full: adds
+    g_S, the exact split of Delta and both Hessian forms."""
+    monitor_every: int = 50
+    """Monitor, evaluate and write the trace every k steps, and always at step 0 and the last."""
+    monitor_source: Annotated[str, _names(SOURCES)] = "full"
+    """Samples behind g: the full training set, a fresh probe, or a probe's split halves."""
+    probe: int = 5_000
+    """Samples of a probe."""
+    hessian_samples: int = 2_000
+    """full: training samples behind the Hessian of Delta2's second form; 0 for all of them."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        one_of(LEVELS, self.monitor, "monitor level")
+        one_of(SOURCES, self.monitor_source, "monitor source")
+        _at_least(1, monitor_every=self.monitor_every)
+        _at_least(2, probe=self.probe)
+        _at_least(0, hessian_samples=self.hessian_samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Train one model on n learners that average with their neighbours.
+
+    With no option: the default study, DPSGD on a ring of 16 learners next to SSGD, on MNIST.
+    """
+
+    algorithm: Annotated[tuple[str, ...], _names(ALGORITHMS)] = ("dpsgd", "ssgd")
+    """One or several, run after each other on the same seeds and batches."""
+    steps: int = 1500
+    """Number of iterations."""
+    epochs: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Length in passes over the training set, in place of --steps."""
+    seed: int = 0
+    """Decides weights, batches, noise and random topologies."""
+    gossip: Gossip = field(default_factory=Gossip)
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    rate: Rate = field(default_factory=Rate)
+    monitoring: Monitoring = field(default_factory=Monitoring)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        if not self.algorithm:
+            raise UserError(f"no algorithm given; there are {', '.join(ALGORITHMS)}")
+        for name in self.algorithm:
+            one_of(ALGORITHMS, name, "algorithm")
+        if len(set(self.algorithm)) < len(self.algorithm):
+            raise UserError(f"algorithm {' '.join(self.algorithm)}: name each one once")
+        _at_least(1, steps=self.steps)
+        _at_least(0, seed=self.seed)
+        if self.epochs is not None and not 0 < self.epochs < math.inf:
+            raise UserError(f"epochs={self.epochs}: it must be a positive number")
+
+
+def to_tables(config: Config) -> dict[str, Any]:
+    """The tree as nested tables for TOML; what is None is left out."""
+    return _without_none(asdict(config))
+
+
+def from_tables(tables: dict[str, Any]) -> Config:
+    """The tree with `tables` laid over the defaults; a table [record] is left out.
+
+    Raises:
+        UserError: an unknown key, a value of the wrong type or one that cannot be run.
+    """
+    default = Config()
+    known = {f.name for f in fields(Config)}
+    tables = {key: value for key, value in tables.items() if key != "record"}
+    _refuse_unknown(tables, known, "")
+    if isinstance(tables.get("algorithm"), str):
+        tables["algorithm"] = [tables["algorithm"]]
+    for key, value in tables.items():
+        section = getattr(default, key)
+        if is_dataclass(section):
+            if not isinstance(value, dict):
+                raise UserError(f"[{key}] must be a table, got {value!r}")
+            _refuse_unknown(value, {f.name for f in fields(section)}, f"{key}.")
+    merged = {
+        key: {**value, **tables.get(key, {})} if isinstance(value, dict) else tables.get(key, value)
+        for key, value in asdict(default).items()
+    }
+    try:
+        return msgspec.convert(merged, Config, strict=True)
+    except msgspec.ValidationError as error:
+        raise UserError(str(error)) from error
+
+
+def load(path: Path, flags: Collection[str] = ()) -> Config:
+    """The tree in a TOML file, laid over the defaults.
+
+    A file may come from anybody, so it cannot make us run code: a `module:function` in it
+    counts only if the command line says it too.
+
+    Args:
+        path: the file.
+        flags: options that the command line gives itself, such as "model".
+
+    Raises:
+        UserError: no such file, not TOML, it names code, or as `from_tables`.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"config file {path} is not TOML: {error}") from error
+    for table, key in (("gossip", "topology"), ("data", "dataset"), ("model", "model")):
+        section = tables.get(table)
+        value = section.get(key) if isinstance(section, dict) else None
+        if isinstance(section, dict) and isinstance(value, str) and ":" in value:
+            if key not in flags:
+                raise UserError(
+                    f"config file {path} names code, {key} = {value!r}: if you trust it, say so on "
+                    f"the command line, --{key} {value}"
+                )
+            del section[key]
+    return from_tables(tables)
+
+
+def _refuse_unknown(tables: dict[str, Any], known: set[str], prefix: str) -> None:
+    for key in tables:
+        if key not in known:
+            raise UserError(
+                f"unknown key {prefix + key!r} in the config{suggestion(key, sorted(known))}; "
+                f"there are {', '.join(sorted(known))}"
+            )
+
+
+def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in tables.items()
+        if value is not None
+    }
+
+
+def _at_least(minimum: int, **values: int) -> None:
+    for name, value in values.items():
+        if value < minimum:
+            raise UserError(f"{name}={value}: it must be at least {minimum}")
+
+
+def _not_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 <= value < math.inf:
+            raise UserError(f"{name}={value}: it must be a number from 0 up")

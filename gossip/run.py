@@ -1,0 +1,185 @@
+"""The command: `python -m gossip.run`, alone or under mpirun."""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import tyro
+from rich.console import Console
+
+import gossip
+import topologies
+from gossip import folder as run_folder
+from gossip import report
+from gossip.comm.base import Communicator
+from gossip.comm.failure import Position, ending_the_job
+from gossip.comm.start import agree, connect, speaks
+from gossip.comm.stop import Stop
+from gossip.config import Config, load, to_tables
+from gossip.errors import UserError
+from gossip.record import Record
+from gossip.study import Study, algorithm, prepare, rule
+from gossip.train import train
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Train one model on n learners that average with their neighbours.
+
+    With no option: the default study on MNIST, DPSGD on a ring of 16 learners, then SSGD on the
+    same batches. Under mpirun each process hosts its share of the learners; alone, all of them.
+    """
+
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """TOML file with any of the options below; flags on the command line win."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Run folder; with several algorithms, one folder in it for each (default: runs/TIME)."""
+    options: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code.
+
+    0 done (also where a run diverged), 2 a user's mistake, 130 after Ctrl-C, 143 after SIGTERM.
+    """
+    records: list[Record] = []
+
+    def last_words() -> None:
+        for record in records[-1:]:
+            record.last_words()
+
+    try:
+        command = parse(sys.argv[1:] if argv is None else argv)
+        gossip_options = command.options.gossip
+        comm, position = connect(gossip_options.backend, gossip_options.learners), Position()
+        with ending_the_job(comm, position, last_words=last_words) as stop:
+            run(command, comm, position, stop, records)
+    except UserError as error:
+        if speaks():
+            print(f"gossip.run: {error}", file=sys.stderr)
+        return 2
+    return stop.exit_code
+
+
+def parse(argv: Sequence[str]) -> Command:
+    """The command line over the config file, if one is named, over the defaults.
+
+    Raises:
+        UserError: something in it cannot be run.
+        SystemExit: --help, or an option that does not exist; printed once, not by each process.
+    """
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--config", type=Path)
+    path = first.parse_known_args(argv)[0].config
+    flags = {argument.split("=")[0].lstrip("-").replace("-", "_") for argument in argv}
+    default = Command(config=path, options=load(path, flags) if path else Config())
+    with contextlib.ExitStack() as silence:
+        if not speaks():
+            nowhere = silence.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            silence.enter_context(contextlib.redirect_stdout(nowhere))
+            silence.enter_context(contextlib.redirect_stderr(nowhere))
+        return tyro.cli(
+            Command,
+            args=argv,
+            default=default,
+            prog="python -m gossip.run",
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
+
+
+def run(
+    command: Command, comm: Communicator, position: Position, stop: Stop, records: list[Record]
+) -> None:
+    """Train with each algorithm in turn; process 0 keeps the records and draws the picture.
+
+    Raises:
+        UserError: the data, the topology or the run folder does not fit; on all processes.
+    """
+    config = command.options
+    study = prepare(config, comm)
+    agree(comm, fingerprints(study))
+    algorithms = {name: algorithm(name, study) for name in config.algorithm}
+    folders = on_first(comm, lambda: new_folders(command.out, config.algorithm))
+    for name, folder in folders.items():
+        with Record(study, name, Path(folder)) as record:
+            records.append(record)
+            outcome = train(
+                study,
+                algorithms[name],
+                rule(config),
+                record=record.rows,
+                position=position,
+                stop=stop.agreed,
+            )
+            record.close(outcome)
+        if outcome.interrupted:
+            break
+    if comm.process == 0:
+        show([Path(folder) for folder in folders.values()])
+
+
+def fingerprints(study: Study) -> dict[str, str]:
+    """What must be the same on all processes, as short texts to compare."""
+    w = [study.topology.matrix(t) for t in range(min(study.topology.period or 3, 16))]
+    package = Path(gossip.__file__).parent
+    sources = sorted([*package.rglob("*.py"), *Path(topologies.__file__).parent.rglob("*.py")])
+    return {
+        "config": _digest(json.dumps(to_tables(study.config), sort_keys=True).encode()),
+        "topology": _digest(*(m.indices.tobytes() + m.data.tobytes() for m in w)),
+        "dataset": study.dataset.sha256,
+        "code": _digest(*(source.read_bytes() for source in sources)),
+    }
+
+
+def new_folders(out: Path | None, algorithms: Sequence[str]) -> dict[str, str]:
+    """A new folder for the run of each algorithm: `out` itself if there is one algorithm only.
+
+    Raises:
+        UserError: it exists already, or cannot be made or written to.
+    """
+    out = out or Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+    run_folder.create(out)
+    if len(algorithms) == 1:
+        return {algorithms[0]: str(out)}
+    return {name: str(run_folder.create(out / name)) for name in algorithms}
+
+
+def on_first(comm: Communicator, function: Callable[[], T]) -> T:
+    """The result of `function`, called on process 0 alone; its mistake is raised everywhere."""
+    result = mistake = None
+    if comm.process == 0:
+        try:
+            result = function()
+        except UserError as error:
+            mistake = str(error)
+    result, mistake = comm.share((result, mistake))[0]
+    if mistake is not None:
+        raise UserError(mistake)
+    return result
+
+
+def show(folders: Sequence[Path]) -> None:
+    """The closing table on the terminal, a picture of all runs and one in each run's folder."""
+    done = [folder for folder in folders if (folder / run_folder.TRACE).exists()]
+    report.report(done)
+    if len(done) > 1:
+        for folder in done:
+            report.report([folder], console=Console(quiet=True))
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""From a config to the objects of a run; the one place where names become things."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import topologies
+from gossip.algorithms import ALGORITHMS, Algorithm, Settings
+from gossip.comm.base import Communicator
+from gossip.config import Config
+from gossip.data import Dataset, Sampler, load, splits
+from gossip.errors import UserError, load_object, lookup
+from gossip.models import MODELS
+from gossip.monitor import Monitor
+from gossip.optim import OPTIMIZERS, FlatOptimizer
+from gossip.rates import DECAYS, WARMUPS, Rule, Schedule
+from gossip.task import Task
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the algorithms of one command share: the same data, start, batches and topology."""
+
+    config: Config
+    comm: Communicator
+    dataset: Dataset
+    task: Task
+    sampler: Sampler
+    topology: topologies.Topology
+    steps: int
+    monitor: Monitor
+
+
+def prepare(config: Config, comm: Communicator, *, verify_data: bool = True) -> Study:
+    """Make everything a run needs.
+
+    Args:
+        config: what is wanted.
+        comm: whose hosted learners are served.
+        verify_data: hash the cached data; one process of a machine is enough.
+
+    Raises:
+        UserError: something in the config does not fit.
+    """
+    dataset = _dataset(config, verify_data)
+    train, test = splits(dataset, config.data.inputs, _dtype(config))
+    task = Task(_model(config, dataset), train, test, dtype=_dtype(config))
+    sampler = Sampler(
+        len(train),
+        comm.n,
+        comm.hosted,
+        config.data.batch_size,
+        config.seed,
+        partition=config.data.partition,
+        replacement=config.data.replacement,
+        labels=dataset.train_labels,
+        concentration=config.data.concentration,
+    )
+    steps = config.steps
+    if config.epochs is not None:
+        steps = max(1, math.ceil(config.epochs * sampler.steps_per_epoch))
+    monitor = Monitor(
+        task,
+        level=config.monitoring.monitor,
+        source=config.monitoring.monitor_source,
+        probe=config.monitoring.probe,
+        hessian_samples=config.monitoring.hessian_samples or None,
+        seed=config.seed,
+    )
+    return Study(config, comm, dataset, task, sampler, _topology(config), steps, monitor)
+
+
+def algorithm(name: str, study: Study) -> Algorithm:
+    """One of `ALGORITHMS` with the config's optimizer."""
+    gossip = study.config.gossip
+    settings = Settings(gossip.order, gossip.noise_std, gossip.noise_mode, study.config.seed)
+    make = lookup(ALGORITHMS, name, "algorithm")
+    return make(_optimizer(study.config, study.task), settings)
+
+
+def rule(config: Config) -> Rule:
+    """The learning-rate rule of a config."""
+    rate = config.rate
+    factor = rate.decay_factor
+    warmup: dict[str, dict[str, Any]] = {
+        "fixed": {"steps": rate.warmup_steps, "start": rate.warmup_start}
+    }
+    decay: dict[str, dict[str, Any]] = {
+        "step": {"at": rate.decay_at, "factor": 0.1 if factor is None else factor},
+        "exponential": {"factor": 0.01 if factor is None else factor},
+        "cosine": {"floor": factor or 0.0},
+    }
+    return Schedule(
+        rate.lr,
+        WARMUPS[rate.warmup](**warmup.get(rate.warmup, {})),
+        DECAYS[rate.decay](**decay.get(rate.decay, {})),
+    )
+
+
+def parse_options(options: Iterable[str], kind: str) -> dict[str, str]:
+    """key=value strings as a dictionary.
+
+    Raises:
+        UserError: one without "=", or a key given twice.
+    """
+    parsed: dict[str, str] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise UserError(f"{kind} option {option!r}: write it as key=value")
+        if key in parsed:
+            raise UserError(f"{kind} option {key!r} is given twice")
+        parsed[key.replace("-", "_")] = value
+    return parsed
+
+
+def _dtype(config: Config) -> torch.dtype:
+    return {"float32": torch.float32, "float64": torch.float64}[config.model.dtype]
+
+
+def _dataset(config: Config, verify: bool) -> Dataset:
+    folder = Path(config.data.data_dir) if config.data.data_dir else None
+    return load(config.data.dataset, folder, verify=verify)
+
+
+def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
+    name, model = config.model.model, config.model
+    options = {"widths": model.widths, "activation": model.activation}
+    if ":" in name:
+        build, options = load_object(name, "model"), {}
+    else:
+        build = lookup(MODELS, name, "model")
+        options = {k: v for k, v in options.items() if k in inspect.signature(build).parameters}
+    arguments = (dataset.input_shape, dataset.num_classes)
+    try:
+        inspect.signature(build).bind(*arguments, **options)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"model {name!r} cannot be called as (input_shape, num_classes): {error}"
+        ) from error
+    make = partial(build, *arguments, **options)
+    if not isinstance(made := make(), nn.Module):
+        raise UserError(f"model {name!r} returned {type(made).__name__}, not a torch.nn.Module")
+    return make
+
+
+def _topology(config: Config) -> topologies.Topology:
+    gossip = config.gossip
+    options: dict[str, Any] = parse_options(gossip.topology_options, "topology")
+    if gossip.weights != "metropolis-hastings":
+        options.setdefault("weights", gossip.weights)
+    builder = topologies.TOPOLOGIES.get(gossip.topology)
+    if builder is not None and "seed" in inspect.signature(builder).parameters:
+        options.setdefault("seed", config.seed)
+    try:
+        return topologies.build(gossip.topology, gossip.learners, **options)
+    except topologies.TopologyError as error:
+        raise UserError(str(error)) from error
+
+
+def _optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
+    rate = config.rate
+    kind = lookup(OPTIMIZERS, rate.optimizer, "optimizer")
+    accepted = inspect.signature(kind.make).parameters
+    options = dict(kind.defaults)
+    if rate.momentum is not None:
+        if "momentum" not in accepted:
+            raise UserError(f"optimizer {rate.optimizer!r} has no momentum; leave --momentum away")
+        options["momentum"] = rate.momentum
+    options["weight_decay"] = rate.weight_decay
+    for key, value in parse_options(rate.optimizer_options, "optimizer").items():
+        if key not in accepted or key in ("params", "lr"):
+            raise UserError(
+                f"optimizer {rate.optimizer!r} has no option {key!r}; it has {', '.join(accepted)}"
+            )
+        options[key] = _literal(key, value)
+    # lr only fills the place: FlatOptimizer sets the real rate at each step.
+    make = partial(kind.make, lr=1.0, **options)
+    try:
+        make([nn.Parameter(torch.zeros(1))])
+    except (ValueError, TypeError) as error:
+        raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
+    return lambda: FlatOptimizer(make, task.layers, elementwise=kind.elementwise)
+
+
+def _literal(key: str, value: str) -> object:
+    """A number, true/false, or comma-separated numbers."""
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        numbers = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        raise UserError(
+            f"optimizer option {key}={value!r}: give a number, true or false, "
+            "or numbers with commas"
+        ) from None
+    return numbers if len(numbers) > 1 else numbers[0]

@@ -1,0 +1,51 @@
+"""Under mpirun, a failure on one process ends the job: the others would wait for it forever.
+
+Run as `mpirun -n NP python -m pytest --with-mpi tests/mpi`. pytest-timeout ends a process that
+waits all the same (its thread method exits without MPI_Finalize, and mpirun ends the rest).
+"""
+
+import importlib
+import sys
+
+import pytest
+
+from gossip.comm.start import prepare_environment, speaks
+
+prepare_environment()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    """Only process 0 writes the usual report, but all start MPI, whatever happens next."""
+    if config.getoption("with_mpi", default=False):
+        importlib.import_module("mpi4py.MPI")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and not speaks():
+        config.pluginmanager.unregister(reporter)
+        config.pluginmanager.register(Silent(reporter), "terminalreporter")
+
+
+class Silent:
+    """Answers what other plugins ask the reporter, and writes nothing."""
+
+    def __init__(self, reporter):
+        self._reporter = reporter
+
+    def __getattr__(self, name):
+        if name.startswith("pytest_"):
+            raise AttributeError(name)
+        return getattr(self._reporter, name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Print the report of a failing test and abort."""
+    report = yield
+    if report.failed and item.config.getoption("with_mpi", default=False):
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.size > 1:
+            head = f"[process {MPI.COMM_WORLD.rank}] {item.nodeid} ({report.when})"
+            print(f"\n{head}\n{report.longreprtext}", file=sys.__stderr__, flush=True)
+            MPI.COMM_WORLD.Abort(1)
+    return report

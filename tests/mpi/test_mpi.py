@@ -1,0 +1,271 @@
+"""The MPI backend against the stacked one, on however many processes mpirun has started."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from gossip.comm.base import Communicator
+from gossip.comm.stacked import Stacked
+from gossip.comm.start import agree, connect
+from gossip.errors import UserError
+
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
+
+D = 37
+NUM_STEPS = 200
+
+
+@pytest.fixture(params=[1, 2, 3], ids=["one_each", "two_each", "three_each"])
+def comm(request):
+    """A communicator with 1, 2 or 3 learners per process."""
+    return connected(request.param)
+
+
+def connected(local: int):
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.size == 1:
+        return Stacked(local)  # plain pytest --with-mpi: the same tests, trivially
+    return connect("mpi", local * MPI.COMM_WORLD.size)
+
+
+def rows(n: int, seed: int = 0, dtype=torch.float64) -> torch.Tensor:
+    """All learners' rows [n, D], the same in every process."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, D, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def here(comm: Communicator, x: torch.Tensor) -> torch.Tensor:
+    """The hosted part of the rows of all."""
+    return x[comm.hosted.start : comm.hosted.stop].clone()
+
+
+def ring(n: int) -> np.ndarray:
+    eye = np.eye(n)
+    return (eye + np.roll(eye, 1, 0) + np.roll(eye, -1, 0)) / 3
+
+
+def complete(n: int) -> np.ndarray:
+    return np.full((n, n), 1 / n)
+
+
+def identity(n: int) -> np.ndarray:
+    return np.eye(n)
+
+
+def one_peer(n: int, hop: int = 1) -> np.ndarray:
+    eye = np.eye(n)
+    return (eye + np.roll(eye, hop, 1)) / 2
+
+
+def directed_exponential(n: int) -> np.ndarray:
+    hops = [2**i for i in range(n.bit_length()) if 2**i < n]
+    eye = np.eye(n)
+    return sum((np.roll(eye, hop, 1) for hop in hops), eye) / (1 + len(hops))
+
+
+def matching(n: int, seed: int = 5) -> np.ndarray:
+    w = np.eye(n)
+    order = np.random.default_rng(seed).permutation(n)
+    for a, b in zip(order[::2], order[1::2], strict=False):
+        w[[a, a, b, b], [a, b, a, b]] = 0.5
+    return w
+
+
+def star(n: int) -> np.ndarray:
+    w = np.eye(n) * (1 - 1 / n)
+    w[0], w[:, 0] = 1 / n, 1 / n
+    return w
+
+
+def unsymmetric(n: int) -> np.ndarray:
+    """Random weights with holes, rows that do not need their own learner, an empty column."""
+    generator = np.random.default_rng(n)
+    w = generator.random((n, n)) * (generator.random((n, n)) < 0.4)
+    w[:, n // 2] = 0
+    return w
+
+
+MATRICES = [
+    ring,
+    complete,
+    identity,
+    one_peer,
+    directed_exponential,
+    matching,
+    star,
+    unsymmetric,
+]
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_mixing_equals_the_stacked_product(comm, matrix):
+    w, x = csr_array(matrix(comm.n)), rows(comm.n)
+    mixed = comm.start_mix(here(comm, x), w)()
+    expected = Stacked(comm.n).start_mix(x, w)()
+    torch.testing.assert_close(mixed, here(comm, expected), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("matrix", [ring, complete])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 0.05), (torch.float16, 5e-3)]
+)
+def test_mixing_keeps_the_dtype(comm, matrix, dtype, tolerance):
+    w, x = csr_array(matrix(comm.n)), rows(comm.n, dtype=dtype)
+    mixed = comm.start_mix(here(comm, x), w)()
+    assert mixed.dtype == dtype
+    exact = torch.from_numpy(w @ x.double().numpy())
+    torch.testing.assert_close(mixed.double(), here(comm, exact), rtol=tolerance, atol=tolerance)
+
+
+def test_explicit_zeros_are_no_messages(comm):
+    w = csr_array(ring(comm.n))
+    w.data[-1] = 0.0
+    x = rows(comm.n)
+    expected = torch.from_numpy(w @ x.numpy())
+    torch.testing.assert_close(comm.start_mix(here(comm, x), w)(), here(comm, expected))
+
+
+def test_rows_may_have_any_shape(comm):
+    x = rows(comm.n)[:, :36].reshape(comm.n, 3, 12).contiguous()
+    w = csr_array(ring(comm.n))
+    if comm.processes == 1:
+        pytest.skip("scipy's product is for matrices")
+    mixed = comm.start_mix(here(comm, x).reshape(len(comm.hosted), -1), w)()
+    expected = torch.from_numpy(w @ x.reshape(comm.n, -1).numpy())
+    torch.testing.assert_close(mixed, here(comm, expected))
+
+
+def test_the_rows_are_not_written_to(comm):
+    x = here(comm, rows(comm.n))
+    before = x.clone()
+    comm.start_mix(x, csr_array(complete(comm.n)))()
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_mixes_in_flight_are_not_mixed_up(comm, order):
+    ws = [csr_array(matrix(comm.n)) for matrix in (ring, star, ring)]
+    xs = [rows(comm.n, seed) for seed in range(3)]
+    pending = [comm.start_mix(here(comm, x), w) for x, w in zip(xs, ws, strict=True)]
+    mixed = {i: pending[i]() for i in order}
+    for i, (x, w) in enumerate(zip(xs, ws, strict=True)):
+        torch.testing.assert_close(mixed[i], here(comm, torch.from_numpy(w @ x.numpy())))
+
+
+def test_results_outlive_the_next_mix(comm):
+    w, x = csr_array(complete(comm.n)), here(comm, rows(comm.n))
+    first = comm.start_mix(x, w)()
+    kept = first.clone()
+    comm.start_mix(2 * x, w)()
+    assert torch.equal(first, kept)
+
+
+def test_a_matrix_that_changes_at_every_step(comm):
+    x = rows(comm.n)
+    mine = here(comm, x)
+    for t in range(NUM_STEPS):
+        w = csr_array(matching(comm.n, seed=t) if t % 2 else one_peer(comm.n, 1 + t % 3))
+        mine = comm.start_mix(mine, w)()
+        x = torch.from_numpy(w @ x.numpy())
+    torch.testing.assert_close(mine, here(comm, x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_mean_has_the_same_bits_everywhere(comm, dtype):
+    x = rows(comm.n, dtype=dtype)
+    mean = comm.mean(here(comm, x))
+    assert mean.dtype == dtype
+    exact = x.double().mean(0)
+    tolerance = torch.finfo(dtype).eps * 8
+    torch.testing.assert_close(mean.double(), exact, rtol=tolerance, atol=tolerance)
+    assert len(set(comm.share(mean.double().numpy().tobytes()))) == 1
+
+
+def test_a_large_mean_has_the_same_bits_everywhere(comm):
+    """Libraries change the algorithm with the length."""
+    x = torch.randn(
+        len(comm.hosted), 300_001, generator=torch.Generator().manual_seed(comm.process)
+    )
+    assert len(set(comm.share(comm.mean(x).numpy().tobytes()))) == 1
+
+
+def test_the_mean_of_one_row_that_stands_for_all(comm):
+    x = torch.full((1, D), float(comm.process))
+    torch.testing.assert_close(comm.mean(x), torch.full((D,), (comm.processes - 1) / 2))
+
+
+def test_the_mean_of_numbers_is_a_number(comm):
+    mean = comm.mean(torch.arange(comm.hosted.start, comm.hosted.stop, dtype=torch.float64))
+    assert mean.shape == ()
+    assert mean.item() == pytest.approx((comm.n - 1) / 2)
+
+
+def test_gather_gives_all_rows_in_order(comm):
+    x = rows(comm.n)
+    assert torch.equal(comm.gather(here(comm, x)), x)
+    assert torch.equal(comm.gather(here(comm, x).T.contiguous().T), x)
+    numbers = torch.arange(comm.n)
+    assert torch.equal(comm.gather(here(comm, numbers)), numbers)
+
+
+def test_share_gives_everybodys_value_in_order(comm):
+    values = comm.share({"process": comm.process, "learners": list(comm.hosted)})
+    assert [value["process"] for value in values] == list(range(comm.processes))
+    assert [j for value in values for j in value["learners"]] == list(range(comm.n))
+
+
+def test_traffic_is_what_the_stacked_backend_counts(comm):
+    stacked, x = Stacked(comm.n), rows(comm.n)
+    before = (comm.traffic.bytes_sent_per_learner, comm.traffic.messages_per_learner)
+    assert before == (0.0, 0.0)
+    for matrix in MATRICES:
+        w = csr_array(matrix(comm.n))
+        comm.start_mix(here(comm, x), w)()
+        stacked.start_mix(x, w)()
+    comm.mean(here(comm, x))
+    stacked.mean(x)
+    assert comm.traffic.bytes_sent_per_learner == stacked.traffic.bytes_sent_per_learner
+    assert comm.traffic.messages_per_learner == stacked.traffic.messages_per_learner
+    assert comm.processes == 1 or comm.traffic.seconds_waiting > 0
+
+
+def test_a_row_travels_once_to_a_process_and_only_where_needed(comm):
+    if comm.processes == 1:
+        pytest.skip("nothing travels")
+    w = csr_array(unsymmetric(comm.n))
+    plans = comm.share((comm._planned(w).sends, comm._planned(w).receives))
+    local = len(comm.hosted)
+    sent = sorted((k, source, to) for source, plan in enumerate(plans) for k, to in plan[0])
+    received = sorted((k, source, to) for to, plan in enumerate(plans) for k, source in plan[1])
+    j, k = w.nonzero()
+    needed = {(b, b // local, a // local) for a, b in zip(j.tolist(), k.tolist(), strict=True)}
+    assert sent == received == sorted(e for e in needed if e[1] != e[2])
+
+
+def test_processes_that_agree_go_on(comm):
+    agree(comm, {"config": "abc", "dataset": "def"})
+
+
+@pytest.mark.mpi(min_size=2)
+def test_processes_that_disagree_all_raise_the_same_text(comm):
+    facts = {"config": "abc", "dataset": f"sha-{comm.process == 1}"}
+    with pytest.raises(UserError) as error:
+        agree(comm, facts)
+    texts = comm.share(str(error.value))
+    assert len(set(texts)) == 1
+    assert "dataset" in texts[0]
+    assert "config" not in texts[0]
+    assert "process 1 (" in texts[0]
+
+
+def test_everyone_arrives_only_if_everyone_comes(comm):
+    if comm.processes == 1:
+        pytest.skip("needs others")
+    assert comm.everyone_arrives(5.0)
+    if comm.process != 0:
+        assert not comm.everyone_arrives(0.05)
+    comm.share(None)
+    if comm.process == 0:
+        assert comm.everyone_arrives(5.0)

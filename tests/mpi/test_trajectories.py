@@ -1,0 +1,93 @@
+"""The whole program on MPI walks the stacked backend's trajectory, in float64."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from mpi4py import MPI
+
+from gossip.comm.base import Communicator
+from gossip.comm.mpi import Mpi
+from gossip.comm.stacked import Stacked
+from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.study import algorithm, prepare, rule
+from gossip.train import Outcome, Rows, train
+
+pytestmark = pytest.mark.mpi
+
+STEPS = 12
+SIZES = {1: (4,), 2: (2, 4), 3: (6,), 4: (4, 8), 16: (16,)}
+"""Processes -> numbers of learners; (4, 1), (4, 2), (4, 4), (6, 3) are among them."""
+
+
+def config(n: int, name: str, **gossip: object) -> Config:
+    return Config(
+        algorithm=(name,),
+        steps=STEPS,
+        gossip=Gossip(learners=n, noise_std=0.05, **gossip),
+        data=Data(dataset="digits", batch_size=10),
+        model=Model(widths=(12,), dtype="float64"),
+        rate=Rate(lr=0.3, momentum=0.9),
+        monitoring=Monitoring(monitor="full", monitor_every=5),
+    )
+
+
+def walk(chosen: Config, comm: Communicator) -> tuple[Outcome, Rows]:
+    study = prepare(chosen, comm)
+    rows: Rows = []
+    outcome = train(study, algorithm(chosen.algorithm[0], study), rule(chosen), record=rows.extend)
+    return outcome, rows
+
+
+def assert_same_walk(chosen: Config) -> None:
+    comm = Mpi(chosen.gossip.learners)
+    outcome, rows = walk(chosen, comm)
+    expected, expected_rows = walk(chosen, Stacked(comm.n))
+    x = expected.state.x
+    hosted = x if len(x) == 1 else x[comm.hosted.start : comm.hosted.stop]
+    torch.testing.assert_close(outcome.state.x, hosted, rtol=1e-12, atol=1e-12)
+    assert [row.keys() for row in rows] == [row.keys() for row in expected_rows]
+    for row, other in zip(rows, expected_rows, strict=True):
+        np.testing.assert_allclose(
+            list(row.values()), list(other.values()), rtol=1e-9, atol=1e-12, equal_nan=True
+        )
+    assert outcome.bytes_sent_per_learner == pytest.approx(expected.bytes_sent_per_learner)
+
+
+def sizes() -> tuple[int, ...]:
+    return SIZES.get(MPI.COMM_WORLD.size, (MPI.COMM_WORLD.size,))
+
+
+@pytest.mark.parametrize("n", sizes())
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dpsgd", {"topology": "ring"}),
+        ("dpsgd", {"topology": "complete"}),
+        ("dpsgd", {"topology": "exponential"}),
+        ("dpsgd", {"topology": "one-peer-exponential", "order": "atc"}),
+        ("dpsgd", {"topology": "matching"}),
+        ("dpsgd", {"topology": "ring", "mix_every": 3}),
+        ("ssgd", {}),
+        ("ssgd-star", {"noise_mode": "eval"}),
+        ("ssgd-star", {"noise_mode": "centered"}),
+        ("ssgd-star", {"noise_mode": "persist"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
+)
+def test_mpi_walks_the_stacked_trajectory(n, name, options):
+    assert_same_walk(config(n, name, **options))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "adafactor"])
+def test_optimizers_keep_their_state_on_either_backend(optimizer):
+    chosen = config(sizes()[-1], "dpsgd")
+    rate = Rate(lr=0.01, optimizer=optimizer, weight_decay=0.01)
+    assert_same_walk(replace(chosen, rate=rate))
+
+
+@pytest.mark.parametrize("data", [{"partition": "dirichlet"}, {"replacement": True}])
+def test_batches_do_not_depend_on_who_hosts_a_learner(data):
+    chosen = config(sizes()[-1], "dpsgd")
+    assert_same_walk(replace(chosen, data=replace(chosen.data, concentration=5.0, **data)))

@@ -1,0 +1,85 @@
+"""The stacked communicator is multiplication by W; its counters are the formulas."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import topologies
+from gossip.comm.base import Traffic
+from gossip.comm.product import ByIdentity, product
+from gossip.comm.stacked import Stacked
+from tests.problems import complete, ring
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_the_product_is_the_same_for_every_density(rows, columns, density, seed):
+    rng = np.random.default_rng(seed)
+    dense = rng.standard_normal((rows, columns)) * (rng.random((rows, columns)) < density)
+    x = torch.from_numpy(rng.standard_normal((columns, 5)))
+    result = product(csr_array(dense), x)(x)
+    torch.testing.assert_close(result, torch.from_numpy(dense) @ x, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_product_keeps_the_dtype(dtype):
+    x = torch.ones(6, 3, dtype=dtype)
+    for w in (ring(6), complete(6)):
+        assert product(w, x)(x).dtype == dtype
+
+
+def test_plans_are_made_once_per_matrix_and_forgotten_in_the_end():
+    made = []
+    plans = ByIdentity(lambda w: made.append(w) or len(made), size=3)
+    matrices = [ring(5) for _ in range(4)]
+    assert [plans(w) for w in matrices[:3]] == [1, 2, 3]
+    assert [plans(w) for w in matrices[:3]] == [1, 2, 3]
+    assert plans(matrices[3]) == 4
+    assert plans(matrices[0]) == 5  # the oldest had to go
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 16])
+def test_mixing_multiplies_and_leaves_its_input_alone(n):
+    x = torch.from_numpy(np.random.default_rng(n).standard_normal((n, 7)))
+    kept = x.clone()
+    mixed = Stacked(n).start_mix(x, ring(n))()
+    expected = torch.from_numpy(ring(n).toarray()) @ x
+    torch.testing.assert_close(mixed, expected, rtol=1e-12, atol=1e-13)
+    assert torch.equal(x, kept)
+
+
+def test_mixing_refuses_rows_that_do_not_lie_in_one_piece():
+    with pytest.raises(AssertionError, match="contiguous"):
+        Stacked(4).start_mix(torch.ones(7, 4).T, ring(4))
+
+
+def test_the_mean_is_over_learners_or_over_the_one_row_that_stands_for_them():
+    x = torch.arange(12.0).view(4, 3)
+    assert torch.equal(Stacked(4).mean(x), x.mean(0))
+    assert torch.equal(Stacked(4).mean(x[:1]), x[0])
+    assert torch.equal(Stacked(4).gather(x), x)
+    assert Stacked(4).share({"a": 1}) == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "messages"),
+    [("ring", 16, 2), ("complete", 16, 15), ("one-peer-exponential", 16, 1), ("ring", 1, 0)],
+)
+def test_a_mixing_step_sends_a_row_along_each_edge(name, n, messages):
+    topology, traffic = topologies.build(name, n), Traffic()
+    for t in range(4):
+        traffic.count_mix(topology.matrix(t), row_bytes=400)
+    assert traffic.messages_per_learner == 4 * messages
+    assert traffic.bytes_sent_per_learner == 4 * messages * 400
+    assert traffic.bytes_sent_per_learner == sum(
+        topology.bytes_per_step(t, 400).mean() for t in range(4)
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 16])
+def test_an_average_is_counted_as_a_ring_all_reduce(n):
+    traffic = Traffic()
+    traffic.count_mean(n, row_bytes=400)
+    assert traffic.bytes_sent_per_learner == pytest.approx(2 * (n - 1) / n * 400)
