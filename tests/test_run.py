@@ -1,6 +1,7 @@
 """The command as a user meets it: what it writes, what it refuses, how it ends."""
 
 import json
+import math
 import os
 import shlex
 import signal
@@ -8,8 +9,11 @@ import subprocess
 import sys
 import time
 
+import networkx as nx
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from torch import nn
 
 from gossip import trace
 from gossip.run import main
@@ -204,3 +208,60 @@ def test_a_killed_run_can_be_read_and_reported(tmp_path):
     report = [sys.executable, "-m", "gossip.report", str(tmp_path)]
     done = subprocess.run(report, capture_output=True, text=True, timeout=60, check=True)
     assert "interrupted" in done.stdout
+
+
+def test_without_mpi_installed_one_process_trains(tmp_path):
+    code = (
+        "import sys; sys.modules['mpi4py'] = None\n"
+        "from gossip.run import main\n"
+        f"sys.exit(main({[*SHORT, '--out', str(tmp_path / 'run')]!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def net(input_shape, num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
+
+
+def arrays():
+    raw = load_digits()
+    images, labels = raw.images.astype(np.float32), raw.target
+    return images[:1400], labels[:1400], images[1400:], labels[1400:]
+
+
+def two_rings(n):
+    """A user's topology: neighbours at distance 1 and 3."""
+    return nx.circulant_graph(n, [1, 3])
+
+
+def test_a_users_own_model_data_and_topology(tmp_path):
+    own = [
+        *("--model", "tests.test_run:net", "--dataset", "tests.test_run:arrays"),
+        *("--topology", "tests.test_run:two_rings", "--learners", "8"),
+    ]
+    assert main([*SHORT, *own, "--algorithm", "dpsgd", "--out", str(tmp_path / "run")]) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["parameters"] == 64 * 10 + 10
+    assert summary["messages_per_learner"] == 11 * 4
+    rerun = ["--config", str(tmp_path / "run" / "config.toml"), *own]
+    assert main([*rerun, "--out", str(tmp_path / "again")]) == 0
+    assert trace.load(tmp_path / "run").equals(trace.load(tmp_path / "again"))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("0.5,0.5,0,0\n0.5,0.5,0,0\n0,0,0.5,0.5\n0,0,0.5,0.5\n", "2 groups that never reach"),
+        ("1,0,0,0\n1,0,0,0\n0,1,0,0\n0,0,1,0\n", "cannot preserve the mean"),
+        ("0.5,0.4,0,0\n0,1,0,0\n0,0,1,0\n0,0,0,1\n", "row"),
+        ("nan,0,0,1\n0,1,0,0\n0,0,1,0\n1,0,0,0\n", "finite"),
+    ],
+)
+def test_a_matrix_that_cannot_be_used_is_one_sentence(content, complaint, tmp_path, capsys):
+    path = tmp_path / "w.csv"
+    path.write_text(content)
+    assert main([*SHORT, "--topology", str(path), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1

@@ -68,7 +68,7 @@ def report(
         raise UserError("no run given: name run folders, as in python -m gossip.report runs/A")
     runs = load_runs(paths)
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
-    console.print(summary_table(runs))
+    console.print(summary_table(runs, console.width))
     for run in runs:
         if trace.torn(run.trace):
             rows = run.trace.num_rows

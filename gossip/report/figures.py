@@ -165,9 +165,14 @@ def _mark_divergence(axes: "Axes", run: Run, color: str) -> None:
 
 
 def _rate(axes: "Axes", inks: list[_Ink]) -> None:
-    """Panel b: the learning rate that the training chose for itself."""
+    """Panel b: the learning rate that the training chose for itself.
+
+    Where a model is dead, g is next to nothing and the ratio jumps about without a meaning: the
+    axis is made for the runs that converged, if there are any.
+    """
     axes.set_title(r"b  effective over nominal learning rate, $\alpha_e/\alpha$")
     low, high = 0.0, 1.2
+    any_converged = any(run.verdict == "converged" for run, _, _ in inks)
     for run, color, _ in inks:
         steps, ratio, weight = alpha_ratio(run)
         if not len(steps):
@@ -175,7 +180,10 @@ def _rate(axes: "Axes", inks: list[_Ink]) -> None:
         running = running_ratio(ratio * weight, weight, window_of(len(ratio), 12))
         if len(inks) < _CROWD:
             axes.plot(steps, ratio, ".", color=color, ms=5, alpha=0.35, mew=0, rasterized=True)
-        axes.plot(steps, running, color=color)
+        is_lost = any_converged and run.verdict == "diverged"
+        axes.plot(steps, running, color=color, lw=0.8 if is_lost else None)
+        if is_lost:
+            continue
         shown = np.concatenate([np.percentile(ratio, [3, 97]), running[np.isfinite(running)]])
         low, high = min(low, shown.min()), max(high, shown.max())
     if not axes.lines:

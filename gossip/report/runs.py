@@ -86,7 +86,7 @@ def heading(runs: list[Run]) -> str:
     forms = {
         "algorithm": lambda value: NAMES.get(value, value),
         "dataset": lambda value: {"mnist": "MNIST"}.get(value, value),
-        "model": str,
+        "model": lambda value: _model(value, runs[0].setting("widths")),
         "learners": lambda value: f"n = {value} learners",
         "topology": str,
         "lr": lambda value: f"learning rate {_text(value)}",
@@ -152,6 +152,10 @@ def _told_apart(names: list[str], extra: list[str]) -> list[str]:
         name if name == more or names.count(name) == 1 else f"{name} ({more})"
         for name, more in zip(names, extra, strict=True)
     ]
+
+
+def _model(name: str, widths: Any) -> str:
+    return f"MLP {'-'.join(map(str, widths))}" if name == "mlp" and widths else name
 
 
 def _algorithm(run: Run) -> str:

@@ -3,6 +3,8 @@
 import math
 
 from rich import box
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -12,24 +14,40 @@ from gossip.report.series import early_and_late, last_finite
 PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation", "other")
 """Keys of the summary's wall_seconds beside `total`."""
 
+_LEAST_WANTED = ("time by phase", "train loss", "final σ_w²", "MB sent", "best", "steps")
+_RULER = Console(width=1_000)
 _MOST_PHASES = 3
 _SHORT = {"communication_wait": "wait"}
 _STYLES = {"converged": "green", "diverged": "bold red", "interrupted": "yellow"}
 
 
-def summary_table(runs: list[Run]) -> Table:
-    """What came out of the runs, for the terminal; the title says what they have in common."""
+def summary_table(runs: list[Run], width: int | None = None) -> Table:
+    """What came out of the runs, for the terminal; the title says what they have in common.
+
+    Args:
+        runs: a line each.
+        width: characters that the table should fit into: the columns in `_LEAST_WANTED` are left
+            out one after the other until it does.
+    """
+    rows = [cells(run) for run in runs]
+    shown = cells_shown(rows)
+    dropped = [name for name in _LEAST_WANTED if name in shown]
+    table = _table(runs, rows, shown)
+    while width and dropped and Measurement.get(_RULER, _RULER.options, table).maximum > width:
+        shown.remove(dropped.pop(0))
+        table = _table(runs, rows, shown)
+    return table
+
+
+def _table(runs: list[Run], rows: list[dict[str, str]], shown: list[str]) -> Table:
     title = Text(heading(runs), style="bold")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    rows = [cells(run) for run in runs]
-    for name in cells_shown(rows):
+    for name in shown:
         is_number = name not in ("run", "verdict", "time by phase")
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=name != "run")
     for row in rows:
         style = _STYLES.get(row["verdict"], "")
-        table.add_row(
-            *(Text(row[n], style=style if n == "verdict" else "") for n in cells_shown(rows))
-        )
+        table.add_row(*(Text(row[n], style=style if n == "verdict" else "") for n in shown))
     return table
 
 

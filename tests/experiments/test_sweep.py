@@ -1,0 +1,81 @@
+"""A sweep makes what is missing, keeps what is finished and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments import fig2, sweep
+from experiments.scale import Scale, smoke
+from gossip import folder as run_folder
+from gossip.config import Config
+from gossip.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+
+
+def two_runs(scale: Scale) -> dict[str, Config]:
+    return dict(list(fig2.grid(scale, "unit").items())[:2])
+
+
+def test_only_what_is_not_finished_is_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    runs = two_runs(smoke(tmp_path))
+    first, second = (tmp_path / key for key in runs)
+    sweep.run_all(runs, tmp_path, jobs=2)
+    assert sweep.finished(tmp_path) == sorted([first, second])
+    (second / run_folder.SUMMARY).unlink()  # as if it had been killed
+    made = [(folder / run_folder.TRACE).stat().st_mtime_ns for folder in (first, second)]
+    capsys.readouterr()
+    sweep.run_all(runs, tmp_path, jobs=2)
+    again = [(folder / run_folder.TRACE).stat().st_mtime_ns for folder in (first, second)]
+    assert again[0] == made[0]
+    assert again[1] > made[1]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    key, config = next(iter(two_runs(smoke(tmp_path)).items()))
+    sweep.run_all({key: config}, tmp_path, jobs=1)
+    assert sweep.is_finished(tmp_path / key, config)
+    assert not sweep.is_finished(tmp_path / key, replace(config, seed=7))
+    assert not sweep.is_finished(tmp_path / "nothing", config)
+
+
+def test_a_failing_run_is_named_and_the_others_are_made(tmp_path: Path) -> None:
+    runs = two_runs(smoke(tmp_path))
+    (good, config), (bad, other) = runs.items()
+    broken = replace(other, gossip=replace(other.gossip, topology="karate"))
+    with pytest.raises(UserError, match=f"failed: {bad}; see"):
+        sweep.run_all({bad: broken, good: config}, tmp_path, jobs=1)
+    assert sweep.finished(tmp_path) == [tmp_path / good]
+    assert "34" in (tmp_path / bad / sweep.LOG).read_text()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_sweep_keeps_what_is_finished(tmp_path: Path, signum: int) -> None:
+    command = [sys.executable, "-m", "experiments.fig2", "--smoke", "--folder", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, process_group=0) as process:
+        while not sweep.finished(tmp_path / "runs" / fig2.STUDY):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signum)
+        process.communicate(timeout=30)
+    assert process.returncode == 128 + signum
+    assert sweep.finished(tmp_path / "runs" / fig2.STUDY)
+    deadline = time.monotonic() + 10
+    while _alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(process.pid)
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
