@@ -14,9 +14,14 @@ PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "eva
 
 
 class Clock:
-    """Seconds per phase; a phase inside another is taken out of the outer one."""
+    """Seconds per phase; a phase inside another is taken out of the outer one.
 
-    def __init__(self) -> None:
+    Args:
+        on_phase: told the name of each phase that begins, and of the outer one when it ends.
+    """
+
+    def __init__(self, on_phase: Callable[[str], None] = lambda phase: None) -> None:
+        self._on_phase, self._phase = on_phase, "other"
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._started = time.perf_counter()
         self._inner = 0.0
@@ -24,14 +29,17 @@ class Clock:
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         """Count the time of this block for `phase`."""
-        outer_inner, self._inner = self._inner, 0.0
+        outer, outer_inner = self._phase, self._inner
+        self._phase, self._inner = phase, 0.0
+        self._on_phase(phase)
         start = time.perf_counter()
         try:
             yield
         finally:
             elapsed = time.perf_counter() - start
             self.seconds[phase] += elapsed - self._inner
-            self._inner = outer_inner + elapsed
+            self._phase, self._inner = outer, outer_inner + elapsed
+            self._on_phase(outer)
 
     def timed(self, phase: str, function: Callable[P, R]) -> Callable[P, R]:
         """`function`, its time counted for `phase`."""

@@ -84,7 +84,7 @@ class Data:
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         _at_least(1, batch_size=self.batch_size)
-        if ":" not in self.dataset:
+        if ":" not in self.dataset and self.data_dir is None:
             one_of(DATASETS, self.dataset, "dataset")
         one_of(INPUT_SCALINGS, self.inputs, "input scaling")
         one_of(PARTITIONS, self.partition, "partition")

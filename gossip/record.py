@@ -14,6 +14,7 @@ from gossip.progress import ProgressLine
 from gossip.study import Study
 from gossip.trace import Trace
 from gossip.train import COLUMNS, Outcome, Rows
+from topologies import certificate
 
 
 class Record:
@@ -30,11 +31,13 @@ class Record:
         self._initial_loss: float | None = None
         self._newest: dict[str, float] = {}
         self._facts = run_folder.facts() if self._writes else {}
+        self._certificate = certificate(study.topology).as_dict() if self._writes else {}
         self._facts["created"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self._closed = False
 
     def __enter__(self) -> "Record":
         if self._writes:
+            run_folder.create(self._path)
             run_folder.write_config(self._path, self._tables())
             self._trace = Trace(self._path, (*COLUMNS, *LEVELS["full"]))
             self._progress = ProgressLine(self._algorithm, self._study.steps)
@@ -87,6 +90,7 @@ class Record:
         return {
             "algorithm": self._algorithm,
             "topology": config.gossip.topology,
+            "topology_certificate": self._certificate,
             "model": config.model.model,
             "parameters": study.task.d,
             "learners": study.comm.n,

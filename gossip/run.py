@@ -3,11 +3,12 @@
 import argparse
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -109,9 +110,12 @@ def run(
     study = prepare(config, comm)
     agree(comm, fingerprints(study))
     algorithms = {name: algorithm(name, study) for name in config.algorithm}
-    folders = on_first(comm, lambda: new_folders(command.out, config.algorithm))
+    out = Path(on_first(comm, lambda: str(new_folder(command.out))))
+    folders = {name: out if len(algorithms) == 1 else out / name for name in algorithms}
+    if comm.process == 0:
+        print(introduction(study, out), file=sys.stderr, flush=True)
     for name, folder in folders.items():
-        with Record(study, name, Path(folder)) as record:
+        with Record(study, name, folder) as record:
             records.append(record)
             outcome = train(
                 study,
@@ -125,7 +129,7 @@ def run(
         if outcome.interrupted:
             break
     if comm.process == 0:
-        show([Path(folder) for folder in folders.values()])
+        show(folders)
 
 
 def fingerprints(study: Study) -> dict[str, str]:
@@ -137,21 +141,33 @@ def fingerprints(study: Study) -> dict[str, str]:
         "config": _digest(json.dumps(to_tables(study.config), sort_keys=True).encode()),
         "topology": _digest(*(m.indices.tobytes() + m.data.tobytes() for m in w)),
         "dataset": study.dataset.sha256,
+        "start": _digest(study.task.init(study.config.seed).numpy().tobytes()),
         "code": _digest(*(source.read_bytes() for source in sources)),
     }
 
 
-def new_folders(out: Path | None, algorithms: Sequence[str]) -> dict[str, str]:
-    """A new folder for the run of each algorithm: `out` itself if there is one algorithm only.
+def introduction(study: Study, out: Path) -> str:
+    """What is about to run, and where it will be found."""
+    comm, config = study.comm, study.config
+    return (
+        f"{', then '.join(config.algorithm)}: {comm.n} learners on {comm.processes} "
+        f"process{'es' if comm.processes > 1 else ''}, {config.gossip.topology}, "
+        f"{study.dataset.name} ({study.dataset.source}), {study.steps} steps -> {out}"
+    )
+
+
+def new_folder(out: Path | None) -> Path:
+    """`out`, or runs/TIME, made for this run.
 
     Raises:
         UserError: it exists already, or cannot be made or written to.
     """
-    out = out or Path("runs") / time.strftime("%Y%m%d-%H%M%S")
-    run_folder.create(out)
-    if len(algorithms) == 1:
-        return {algorithms[0]: str(out)}
-    return {name: str(run_folder.create(out / name)) for name in algorithms}
+    if out is None:
+        out = Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+        same_second = (out.with_name(f"{out.name}-{k}") for k in itertools.count(2))
+        while out.exists():
+            out = next(same_second)
+    return run_folder.create(out)
 
 
 def on_first(comm: Communicator, function: Callable[[], T]) -> T:
@@ -168,13 +184,15 @@ def on_first(comm: Communicator, function: Callable[[], T]) -> T:
     return result
 
 
-def show(folders: Sequence[Path]) -> None:
+def show(folders: Mapping[str, Path]) -> None:
     """The closing table on the terminal, a picture of all runs and one in each run's folder."""
-    done = [folder for folder in folders if (folder / run_folder.TRACE).exists()]
+    done = [folder for folder in folders.values() if (folder / run_folder.TRACE).exists()]
     report.report(done)
     if len(done) > 1:
         for folder in done:
             report.report([folder], console=Console(quiet=True))
+    if skipped := [name for name, folder in folders.items() if folder not in done]:
+        print(f"not run: {', '.join(skipped)}")
 
 
 def _digest(*parts: bytes) -> str:

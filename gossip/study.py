@@ -38,20 +38,21 @@ class Study:
     monitor: Monitor
 
 
-def prepare(config: Config, comm: Communicator, *, verify_data: bool = True) -> Study:
+def prepare(config: Config, comm: Communicator) -> Study:
     """Make everything a run needs.
 
     Args:
         config: what is wanted.
         comm: whose hosted learners are served.
-        verify_data: hash the cached data; one process of a machine is enough.
 
     Raises:
         UserError: something in the config does not fit.
     """
-    dataset = _dataset(config, verify_data)
+    dataset = _dataset(config)
     train, test = splits(dataset, config.data.inputs, _dtype(config))
-    task = Task(_model(config, dataset), train, test, dtype=_dtype(config))
+    task = Task(
+        _model(config, dataset), train, test, dtype=_dtype(config), num_classes=dataset.num_classes
+    )
     sampler = Sampler(
         len(train),
         comm.n,
@@ -125,9 +126,9 @@ def _dtype(config: Config) -> torch.dtype:
     return {"float32": torch.float32, "float64": torch.float64}[config.model.dtype]
 
 
-def _dataset(config: Config, verify: bool) -> Dataset:
+def _dataset(config: Config) -> Dataset:
     folder = Path(config.data.data_dir) if config.data.data_dir else None
-    return load(config.data.dataset, folder, verify=verify)
+    return load(config.data.dataset, folder)
 
 
 def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
@@ -157,6 +158,8 @@ def _topology(config: Config) -> topologies.Topology:
     if gossip.weights != "metropolis-hastings":
         options.setdefault("weights", gossip.weights)
     builder = topologies.TOPOLOGIES.get(gossip.topology)
+    if ":" in gossip.topology:
+        builder = load_object(gossip.topology, "topology")
     if builder is not None and "seed" in inspect.signature(builder).parameters:
         options.setdefault("seed", config.seed)
     try:

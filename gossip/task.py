@@ -55,12 +55,13 @@ class Task:
         test: test samples.
         dtype: of rows and inputs.
         engine: how gradients of several rows are computed: "vmap" (one batched pass), "loop"
-            (one row after the other), or "auto": vmap unless the model convolves, which on a
-            CPU is slower as one grouped convolution than in turn.
+            (one row after the other), or "auto": vmap unless the model cannot be batched, or
+            convolves, which on a CPU is slower as one grouped convolution than in turn.
+        num_classes: outputs the model must have at least; not looked at if 0.
 
     Raises:
         UserError: the model keeps running statistics or draws random numbers (BatchNorm,
-            Dropout), or has no parameters.
+            Dropout), has no parameters, or does not give logits [batch, num_classes].
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Task:
         *,
         dtype: torch.dtype = torch.float32,
         engine: str = "auto",
+        num_classes: int = 0,
     ) -> None:
         self._build = build
         self.train, self.test, self.dtype = train, test, dtype
@@ -79,11 +81,9 @@ class Task:
         self.layers = tuple(_layers(self._model))
         self.d = self.layers[-1].stop
         self._sizes = [layer.stop - layer.start for layer in self.layers]
-        if engine == "auto":
-            convolves = any(isinstance(m, nn.modules.conv._ConvNd) for m in self._model.modules())
-            engine = "loop" if convolves else "vmap"
-        self.engine = engine
         self._batched_loss = vmap(self._loss)
+        self._check_outputs(num_classes)
+        self.engine = self._best_engine() if engine == "auto" else engine
 
     def init(self, seed: int) -> Tensor:
         """The model's own initial weights under `seed`, [d]; the same numbers in every dtype."""
@@ -113,7 +113,7 @@ class Task:
             return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
         parameters = self._parameters(x)
         losses = self._batched_loss(parameters, inputs, labels)
-        gradients = torch.autograd.grad(losses.sum(), list(parameters.values()))
+        gradients = _gradients(losses.sum(), parameters)
         return torch.cat([g.reshape(rows, -1) for g in gradients], dim=1), losses.detach()
 
     def gradient_sum(
@@ -154,6 +154,28 @@ class Task:
                 errors += int((logits.argmax(dim=-1) != labels).sum())
         return Scores(loss, errors, len(indices))
 
+    def _check_outputs(self, num_classes: int) -> None:
+        inputs, _ = self.train.batch(np.zeros(1, dtype=np.int64))
+        with torch.no_grad():
+            outputs = self._model(inputs)
+        if outputs.ndim != 2 or len(outputs) != 1 or outputs.shape[1] < num_classes:
+            raise UserError(
+                f"model {type(self._model).__name__} gives outputs of shape "
+                f"{list(outputs.shape)} for one sample of shape {list(inputs.shape[1:])}; needed "
+                f"are logits, [1, {num_classes or 'classes'}]"
+            )
+
+    def _best_engine(self) -> str:
+        if any(isinstance(m, nn.modules.conv._ConvNd) for m in self._model.modules()):
+            return "loop"
+        two_rows = self.init(0).repeat(2, 1)
+        inputs, labels = self.train.batch(np.zeros((2, 1), dtype=np.int64))
+        try:
+            self._batched_loss(self._parameters(two_rows), inputs, labels)
+        except RuntimeError:  # data-dependent control flow, an operation without a batching rule
+            return "loop"
+        return "vmap"
+
     def _loss(self, parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
         return cross_entropy(functional_call(self._model, parameters, (inputs,)), labels)
 
@@ -170,7 +192,7 @@ class Task:
     ) -> tuple[Tensor, Tensor]:
         parameters = self._parameters(row)
         loss = self._loss(parameters, inputs, labels)
-        gradients = torch.autograd.grad(loss, list(parameters.values()))
+        gradients = _gradients(loss, parameters)
         return torch.cat([g.reshape(-1) for g in gradients]), loss.detach()
 
     def _hessian_vectors(
@@ -179,13 +201,21 @@ class Task:
         parameters = self._parameters(row)
         leaves = list(parameters.values())
         loss = self._loss(parameters, inputs, labels)
-        gradients = torch.autograd.grad(loss, leaves, create_graph=True)
+        gradients = _gradients(loss, parameters, create_graph=True)
         flat = torch.cat([g.reshape(-1) for g in gradients])
         products = []
         for v in vectors:
             parts = torch.autograd.grad(flat, leaves, v, retain_graph=True, materialize_grads=True)
             products.append(torch.cat([p.reshape(-1) for p in parts]))
         return torch.stack(products)
+
+
+def _gradients(
+    loss: Tensor, parameters: dict[str, Tensor], *, create_graph: bool = False
+) -> tuple[Tensor, ...]:
+    """Gradients in parameter order; zeros for a parameter that the loss does not use."""
+    leaves = list(parameters.values())
+    return torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
 
 
 def _chunks(samples: Samples, indices: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:

@@ -24,6 +24,9 @@ from gossip.verdict import Verdict
 COLUMNS = ("step", "epoch", "lr", "train_loss", "test_loss", "test_error", "loss_mean_model")
 """What the loop itself puts into the trace; the monitor adds its own columns."""
 
+SAID = {"optimizer": "exchange or update", "other": "bookkeeping"}
+"""How messages name a phase of the clock whose own name says too little."""
+
 Rows = list[dict[str, float]]
 Record = Callable[[Rows], None]
 """Takes the trace's rows since the last call; called on every process."""
@@ -35,7 +38,7 @@ class Outcome:
 
     state: State
     verdict: Verdict
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock
     interrupted: bool = False
     bytes_sent_per_learner: float = 0.0
     messages_per_learner: float = 0.0
@@ -79,12 +82,14 @@ def train(
     """
     task, comm, every = study.task, study.comm, study.config.monitoring.monitor_every
     position = position or Position()
+    position.step = 0
     rates = Controller(rule, comm, study.steps)
     state = algorithm.init(task.init(study.config.seed), len(comm.hosted))
-    outcome = Outcome(state, Verdict(study.dataset.num_classes))
-    clock, losses = outcome.clock, []
+    clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
+    outcome = Outcome(state, Verdict(study.dataset.num_classes), clock)
+    losses: list[Tensor] = []
     for t in range(study.steps):
-        position.step, position.phase = t, "step"
+        position.step = t
         with clock("data"):
             inputs, labels = task.train.batch(study.sampler.indices(t))
         gradient = clock.timed("gradient", partial(task.gradient, inputs=inputs, labels=labels))
@@ -96,13 +101,11 @@ def train(
         before, outcome.state = outcome.state, state
         outcome.interrupted = stop(t) and t < study.steps - 1
         if t % every == 0 or t == study.steps - 1 or outcome.interrupted:
-            position.phase = "monitor"
             moment = _moment(algorithm, before, step, state, inputs, labels)
             record(_observe(study, outcome, moment, losses))
             losses.clear()
         if outcome.interrupted or outcome.verdict.hopeless:
             break
-    position.phase = "evaluation"
     record([_finish(study, outcome)])
     return outcome
 

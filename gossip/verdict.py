@@ -15,10 +15,9 @@ class Verdict:
     """Follows the mean mini-batch loss and says whether, when and why a run diverged.
 
     A run diverges when its loss is not finite, exceeds 3 times its first value for 50 steps in
-    a row, or ends within 1 % of ln C, the loss of the constant predictor over C classes.
-    `hopeless` is True once a loss was not finite: no further step can mend that. Anything else is
-    called converged, however poor the model: read the
-    test error beside it.
+    a row, or ends within 1 % of ln C, the loss of the constant predictor over C classes. Anything
+    else is called converged, however poor the model: read the test error beside it. `hopeless` is
+    True once a loss was not finite: no further step can mend that.
     """
 
     def __init__(self, num_classes: int) -> None:
@@ -54,7 +53,9 @@ class Verdict:
         if not math.isfinite(loss):
             self._mark(step, "the training loss is not finite")
         elif abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss:
-            self._mark(step, f"the final loss {loss:.4f} is that of a constant predictor, ln C")
+            self._mark(
+                step, f"the final loss {loss:.4f} is within 1 % of ln C, a constant predictor's"
+            )
 
     def as_dict(self) -> dict[str, object]:
         """The keys of summary.json."""

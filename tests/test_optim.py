@@ -42,6 +42,20 @@ def test_flat_rows_are_one_optimizer_per_learner(name, weight_decay):
     torch.testing.assert_close(x, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_rate_per_layer_is_that_rate_for_the_layers_columns(name):
+    generator = torch.Generator().manual_seed(1)
+    start = torch.randn(ROWS, 15, generator=generator, dtype=torch.float64)
+    gradients = [torch.randn_like(start) for _ in range(STEPS)]
+    x, flat = start.clone(), optimizer(name, LAYERS)()
+    for g in gradients:
+        x = flat.step(x, g, torch.tensor([0.05, 0.2]))
+    for layer, lr in zip(LAYERS, (0.05, 0.2), strict=True):
+        columns = slice(layer.start, layer.stop)
+        expected = reference(name, start, gradients, lr)[:, columns]
+        torch.testing.assert_close(x[:, columns], expected, rtol=1e-6, atol=1e-7)
+
+
 def test_a_step_writes_neither_weights_nor_gradients():
     x, g = torch.ones(2, 15), torch.ones(2, 15)
     FlatOptimizer(lambda p: torch.optim.SGD(p, lr=1.0), LAYERS).step(x, g, 0.1)

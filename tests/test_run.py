@@ -28,6 +28,7 @@ def test_a_study_leaves_a_folder_per_algorithm_a_table_and_pictures(tmp_path, ca
     table = capsys.readouterr().out
     assert "DPSGD" in table
     assert "SSGD" in table
+    assert "not run" not in table
     assert (out / "figure.png").stat().st_size > 10_000
     for name in ("dpsgd", "ssgd"):
         files = {path.name for path in (out / name).iterdir()}
@@ -128,6 +129,7 @@ BAD = {
     "module that does not exist": (["--model", "nowhere:net"], "cannot import 'nowhere'"),
     "function that does not exist": (["--model", "math:net"], "has no 'net'"),
     "model with other arguments": (["--model", "json:dumps"], "(input_shape, num_classes)"),
+    "model without enough outputs": (["--model", "tests.test_run:too_narrow"], "needed are logits"),
     "model that is none": (["--model", "operator:eq"], "returned bool, not a torch.nn.Module"),
     "bad optimizer option": (["--optimizer-options", "momentum=-3"], "momentum"),
     "missing config": (["--config", "nowhere.toml"], "cannot read the config file"),
@@ -222,6 +224,10 @@ def test_without_mpi_installed_one_process_trains(tmp_path):
 
 def net(input_shape, num_classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
+
+
+def too_narrow(input_shape, num_classes):
+    return net(input_shape, num_classes - 1)
 
 
 def arrays():

@@ -138,6 +138,44 @@ def test_models_with_hidden_state_are_refused(layer, complaint):
         Task(lambda: nn.Sequential(nn.Linear(4, 4), layer), samples, samples)
 
 
+@pytest.mark.parametrize("outputs", [nn.Linear(4, 2), nn.Unflatten(1, (2, 2))])
+def test_a_model_that_gives_no_logits_for_the_classes_is_refused(outputs):
+    samples = ArraySamples(torch.zeros(4, 4), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(UserError, match=r"needed are logits, \[1, 3\]"):
+        Task(lambda: nn.Sequential(nn.Linear(4, 4), outputs), samples, samples, num_classes=3)
+
+
+class Spare(nn.Module):
+    """Has a parameter that its output does not depend on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.spare = nn.Linear(64, 10), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.used(x.flatten(1))
+
+
+class Branching(Spare):
+    """Looks at its data to decide what to do, which vmap cannot batch."""
+
+    def forward(self, x):
+        return super().forward(x if x.sum().item() > 0 else -x)
+
+
+@pytest.mark.parametrize(("net", "engine"), [(Spare, "vmap"), (Branching, "loop")])
+def test_unused_parameters_have_gradient_zero_and_any_model_finds_its_engine(net, engine):
+    task = digits_task(lambda shape, classes: net())
+    assert task.engine == engine
+    x, inputs, labels = rows_and_batch(task)
+    gradients, _ = task.gradient(x, inputs, labels)
+    spare = next(layer for layer in task.layers if layer.name == "spare.weight")
+    assert (gradients[:, spare.start : spare.stop] == 0).all()
+    assert (gradients[:, : spare.start] != 0).any()
+    vector = torch.ones(1, task.d, dtype=torch.float64)
+    assert torch.isfinite(task.hessian_vector_sums(x[0], vector, task.train, np.arange(5))).all()
+
+
 def test_a_model_without_parameters_is_refused():
     samples = ArraySamples(torch.zeros(4, 4), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(UserError, match="no parameters"):

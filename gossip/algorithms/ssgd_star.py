@@ -34,7 +34,9 @@ class SsgdStar:
     - ``centered``: the learners' mean is subtracted, so that sum_j delta_j = 0 as in DPSGD.
     - ``persist``: w_a moves by the mean of delta too, like Langevin dynamics.
 
-    sigma_0 = 0 is SSGD bit for bit.
+    sigma_0 = 0 is SSGD bit for bit. ``centered`` and ``persist`` average the noise as well: one
+    more all-reduce a step, and counted as one. SPEC 3.2 folds that of ``persist`` into the
+    gradient's, which only plain SGD allows.
 
     Reference: arXiv 2112.01433, Sections 2.2 and 4.3.
     """

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from gossip.task import Layer
 
-Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
-"""Makes a torch optimizer over the given parameters, for example partial(torch.optim.SGD, lr=1)."""
+Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
+"""Makes a torch optimizer over parameter groups, for example partial(torch.optim.SGD, lr=1)."""
 
 
 class FlatOptimizer:
@@ -19,9 +19,9 @@ class FlatOptimizer:
     Weight decay, momentum and all other state see the learner's own weights x_j (SPEC 2.2).
 
     Element-wise optimizers (SGD, Adam, ...) act on the whole [rows, d] matrix as one parameter:
-    the same arithmetic as one optimizer per learner, in one call. Optimizers that look at a
-    tensor as a whole (Adafactor, Muon, LBFGS-free trust ratios) get one parameter per learner
-    and layer, a view of the row in its own shape.
+    the same arithmetic as one optimizer per learner, in one call; with a learning rate per layer,
+    on the columns of each layer. Optimizers that look at a tensor as a whole (Adafactor) get one
+    parameter per learner and layer, a view of the row in its own shape.
 
     Args:
         make: makes the torch optimizer.
@@ -33,26 +33,39 @@ class FlatOptimizer:
         self._make = make
         self._layers = layers
         self._elementwise = elementwise
-        self._parameters: list[nn.Parameter] = []
+        self._parameters: list[list[nn.Parameter]] = []
         self._optimizer: torch.optim.Optimizer | None = None
 
     def step(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
-        """X + u, [rows, d], with x and gradients [rows, d] left as they are."""
+        """The stepped weights x + u, [rows, d], with x and gradients [rows, d] left as they are.
+
+        Args:
+            x: weights, [rows, d].
+            gradients: at x, [rows, d].
+            lr: one number, or one per layer, [layers]; of the same kind at every step.
+        """
         stepped = x.clone()
-        parts, gradient_parts = self._split(stepped), self._split(gradients)
+        by_layer = isinstance(lr, Tensor) and lr.ndim > 0
+        groups, gradient_groups = self._split(stepped, by_layer), self._split(gradients, by_layer)
         if self._optimizer is None:
-            self._parameters = [nn.Parameter(part) for part in parts]
-            self._optimizer = self._make(self._parameters)
-        for parameter, part, gradient in zip(self._parameters, parts, gradient_parts, strict=True):
-            parameter.data, parameter.grad = part, gradient
-        for group in self._optimizer.param_groups:
-            group["lr"] = lr
+            self._parameters = [[nn.Parameter(part) for part in group] for group in groups]
+            self._optimizer = self._make([{"params": group} for group in self._parameters])
+        for parameters, parts, grads in zip(self._parameters, groups, gradient_groups, strict=True):
+            for parameter, part, gradient in zip(parameters, parts, grads, strict=True):
+                parameter.data, parameter.grad = part, gradient
+        rates = lr.tolist() if isinstance(lr, Tensor) and by_layer else [float(lr)] * len(groups)
+        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
         self._optimizer.step()
         return stepped
 
-    def _split(self, x: Tensor) -> list[Tensor]:
-        if self._elementwise:
-            return [x]
-        return [
-            row[layer.start : layer.stop].view(layer.shape) for row in x for layer in self._layers
-        ]
+    def _split(self, x: Tensor, by_layer: bool) -> list[list[Tensor]]:
+        """Views of x that are parameters, in the groups that have a learning rate each."""
+        if not self._elementwise:
+            return [
+                [row[layer.start : layer.stop].view(layer.shape) for row in x]
+                for layer in self._layers
+            ]
+        if by_layer:
+            return [[x[:, layer.start : layer.stop]] for layer in self._layers]
+        return [[x]]

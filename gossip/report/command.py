@@ -70,6 +70,10 @@ def report(
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     console.print(summary_table(runs, console.width))
     for run in runs:
+        if reason := run.summary.get("verdict_reason"):
+            step = run.summary.get("diverged_at_step")
+            message = f"{run.label} diverged at step {step}: {reason}"
+            console.print(message, markup=False, highlight=False, soft_wrap=True)
         if trace.torn(run.trace):
             rows = run.trace.num_rows
             message = f"{run.folder}: the end of its trace is torn; its {rows} whole rows are used"

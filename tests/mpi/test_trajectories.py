@@ -7,6 +7,7 @@ import pytest
 import torch
 from mpi4py import MPI
 
+from gossip.algorithms import ALGORITHMS, NOISE_MODES, ORDERS
 from gossip.comm.base import Communicator
 from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
@@ -59,21 +60,29 @@ def sizes() -> tuple[int, ...]:
     return SIZES.get(MPI.COMM_WORLD.size, (MPI.COMM_WORLD.size,))
 
 
+CASES = [
+    ("dpsgd", {"topology": "ring"}),
+    ("dpsgd", {"topology": "complete"}),
+    ("dpsgd", {"topology": "exponential"}),
+    ("dpsgd", {"topology": "base"}),
+    ("dpsgd", {"topology": "pull"}),
+    ("dpsgd", {"topology": "one-peer-exponential", "order": "atc"}),
+    ("dpsgd", {"topology": "matching"}),
+    ("dpsgd", {"topology": "ring", "mix_every": 3}),
+    ("ssgd", {}),
+    *(("ssgd-star", {"noise_mode": mode}) for mode in NOISE_MODES),
+]
+
+
+def test_every_algorithm_and_order_is_walked():
+    assert {name for name, _ in CASES} == set(ALGORITHMS)
+    assert {options.get("order", "awc") for _, options in CASES} == set(ORDERS)
+
+
 @pytest.mark.parametrize("n", sizes())
 @pytest.mark.parametrize(
     ("name", "options"),
-    [
-        ("dpsgd", {"topology": "ring"}),
-        ("dpsgd", {"topology": "complete"}),
-        ("dpsgd", {"topology": "exponential"}),
-        ("dpsgd", {"topology": "one-peer-exponential", "order": "atc"}),
-        ("dpsgd", {"topology": "matching"}),
-        ("dpsgd", {"topology": "ring", "mix_every": 3}),
-        ("ssgd", {}),
-        ("ssgd-star", {"noise_mode": "eval"}),
-        ("ssgd-star", {"noise_mode": "centered"}),
-        ("ssgd-star", {"noise_mode": "persist"}),
-    ],
+    CASES,
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
 )
 def test_mpi_walks_the_stacked_trajectory(n, name, options):

@@ -1,0 +1,49 @@
+"""Golden traces: a change that is not meant to change numbers must not.
+
+python -m tests.test_golden    writes them anew, after a change that is meant to
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gossip.algorithms import ALGORITHMS
+from gossip.comm.stacked import Stacked
+from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.study import algorithm, prepare, rule
+from gossip.train import train
+
+FOLDER = Path(__file__).parent / "golden"
+COLUMNS = ("train_loss", "test_error", "alpha_e", "sigma_w2", "sigma_w2_mixed", "delta", "delta2")
+
+
+def trace(name: str) -> dict[str, list[float]]:
+    """20 steps on the real digits, ring of 5, float64."""
+    config = Config(
+        algorithm=(name,),
+        steps=20,
+        gossip=Gossip(learners=5, noise_std=0.05),
+        data=Data(dataset="digits", batch_size=20),
+        model=Model(widths=(16,), dtype="float64"),
+        rate=Rate(lr=0.5, momentum=0.5, weight_decay=1e-3, decay="cosine"),
+        monitoring=Monitoring(monitor="full", monitor_every=5),
+    )
+    study = prepare(config, Stacked(5))
+    rows: list[dict[str, float]] = []
+    train(study, algorithm(name, study), rule(config), record=rows.extend)
+    return {column: [row[column] for row in rows if column in row] for column in COLUMNS}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_trace_is_the_golden_one(name):
+    golden = json.loads((FOLDER / f"{name}.json").read_text())
+    for column, values in trace(name).items():
+        np.testing.assert_allclose(values, golden[column], rtol=1e-8, atol=1e-14, err_msg=column)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name in ALGORITHMS:
+        (FOLDER / f"{name}.json").write_text(json.dumps(trace(name), indent=1) + "\n")
