@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,14 +42,14 @@ def suggestion(name: str, names: Collection[str]) -> str:
     return f": did you mean {near[0]}?" if near else ""
 
 
-def load_object(spec: str, kind: str) -> Any:
-    """The object behind `module:name`, looked for in the current folder too.
+def load_object(spec: str, kind: str) -> Callable[..., Any]:
+    """The function or class behind `module:name`, looked for in the current folder too.
 
     Only ever called with what stands on the command line or in the user's own Python: a config
     file is untrusted and may not name code.
 
     Raises:
-        UserError: no such module, or no such name in it.
+        UserError: the module cannot be imported, or has nothing callable of that name.
     """
     module_name, _, name = spec.partition(":")
     here = str(Path.cwd())
@@ -57,12 +57,18 @@ def load_object(spec: str, kind: str) -> Any:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise UserError(f"{kind} {spec!r}: cannot import {module_name!r} ({error})") from error
-    try:
-        return getattr(module, name)
-    except AttributeError:
-        names = [n for n in vars(module) if not n.startswith("_")]
+    # An import runs the user's module, which may raise anything.
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{kind} {spec!r}: cannot import {module_name!r} ({reason})") from error
+    if not hasattr(module, name):
+        names = [n for n, value in vars(module).items() if callable(value)]
         raise UserError(
             f"{kind} {spec!r}: module {module_name!r} has no {name!r}{suggestion(name, names)}"
-        ) from None
+        )
+    found = getattr(module, name)
+    if not callable(found):
+        raise UserError(
+            f"{kind} {spec!r}: {name!r} is not callable ({type(found).__name__}): give a function"
+        )
+    return found

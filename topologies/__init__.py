@@ -4,7 +4,7 @@ from topologies.certificate import Certificate, certificate
 from topologies.check import check
 from topologies.custom import from_graph, from_matrices
 from topologies.table import TOPOLOGIES, build
-from topologies.topology import Topology, TopologyError
+from topologies.topology import Topology, TopologyError, TopologyWarning
 from topologies.weights import WEIGHTS
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Certificate",
     "Topology",
     "TopologyError",
+    "TopologyWarning",
     "build",
     "certificate",
     "check",

@@ -12,7 +12,7 @@ from topologies.certificate import Certificate, certificate
 from topologies.options import option_names
 from topologies.static import DEFAULT_WEIGHTS
 from topologies.table import TOPOLOGIES, build
-from topologies.topology import Topology, TopologyError
+from topologies.topology import Topology, TopologyError, UnknownTopologyError
 from topologies.weights import WEIGHTS
 
 
@@ -98,13 +98,13 @@ def built_topologies(
     Raises:
         TopologyError: a name is unknown, or an option belongs to none of them.
     """
-    accepted = {name: accepted_options(name, options) for name in names}
+    # One alone gets all the options, and says best itself which it does not have.
+    several = len(names) > 1
+    accepted = {name: accepted_options(name, options) if several else options for name in names}
     for key in options:
         if not any(key in theirs for theirs in accepted.values()):
-            name = names[0] if len(names) == 1 else "the topologies listed"
-            known = option_names(TOPOLOGIES[names[0]]) if names[0] in TOPOLOGIES else []
-            use = f"use {', '.join(known)}" if len(names) == 1 and known else "none of them has it"
-            raise TopologyError(f"{name}: there is no option {key!r}: {use}")
+            why = "they have weights of their own" if key == "weights" else "none of them has it"
+            raise TopologyError(f"the topologies listed: there is no option {key!r}: {why}")
     built, refused = [], {}
     for name in names:
         try:
@@ -112,9 +112,9 @@ def built_topologies(
                 warnings.simplefilter("always")
                 topology = build(name, n, **accepted[name])
             built.append((topology, [str(w.message) for w in caught]))
+        except UnknownTopologyError:
+            raise
         except TopologyError as error:
-            if str(error).startswith("unknown topology"):
-                raise
             refused[name] = error
     return built, refused
 

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from topologies.matrices import num_learners
 from topologies.spectrum import DENSE, dense_deviation
-from topologies.topology import Topology, TopologyError
+from topologies.topology import Topology, TopologyError, TopologyWarning
 
 HORIZON = 64
 """Steps of a random topology that are looked at before it is called disconnected."""
@@ -28,7 +28,7 @@ def check(topology: Topology) -> Topology:
         TopologyError: it does not hold; the message names the step.
 
     Warns:
-        UserWarning: a weight is negative, which is allowed.
+        TopologyWarning: a weight is negative, which is allowed.
     """
     union = None
     negative, seen = False, set()
@@ -46,7 +46,8 @@ def check(topology: Topology) -> Topology:
     if not is_connected(union):
         _refuse_disconnected(topology, union)
     if negative:
-        warnings.warn(f"{topology.name}: some weights are negative", stacklevel=2)
+        message = f"{topology.name}: some weights are negative, so mixed values may overshoot"
+        warnings.warn(message, TopologyWarning, stacklevel=2)
     _check_contraction(topology, union, negative)
     return topology
 

@@ -1,8 +1,9 @@
 """Topologies from a user's own graphs, matrices and functions."""
 
 import importlib
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,19 +108,42 @@ def from_function(spec: str, n: int, options: dict[str, Any]) -> Topology:
     Raises:
         TopologyError: it cannot be imported or called, or gives none of the allowed kinds.
     """
-    module_name, _, attribute = spec.partition(":")
+    function = _imported(spec)
+    try:
+        checked = checked_options(spec, function, options)
+        inspect.signature(function).bind(n, **checked)
+    except TopologyError:
+        raise
+    # Those of inspect and typing: no signature, another one, an annotation that names nothing.
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+        raise TopologyError(
+            f"{spec}: it cannot be called as function(n, **options): {error}"
+        ) from error
+    return topology_of(spec, function(n, **checked))
+
+
+def _imported(spec: str) -> Callable[..., Any]:
+    """The function behind `module:function`, looked for in the current folder too."""
+    module_name, _, name = spec.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise TopologyError(f"{spec}: cannot import {module_name!r} ({error})") from error
-    function = getattr(module, attribute, None)
-    if not callable(function):
-        hint = suggestion(attribute, vars(module))
-        raise TopologyError(f"{spec}: {module_name!r} has no function {attribute!r}{hint}")
-    return topology_of(spec, function(n, **checked_options(spec, function, options)))
+    # An import runs the user's module, which may raise anything.
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TopologyError(f"{spec}: cannot import {module_name!r} ({reason})") from error
+    if not hasattr(module, name):
+        names = [n for n, value in vars(module).items() if callable(value)]
+        hint = suggestion(name, names)
+        raise TopologyError(f"{spec}: {module_name!r} has no function {name!r}{hint}")
+    found = getattr(module, name)
+    if not callable(found):
+        raise TopologyError(
+            f"{spec}: {name!r} is not callable ({type(found).__name__}): give a function"
+        )
+    return found
 
 
 def _number(value: Any) -> float:

@@ -22,8 +22,9 @@ LARGEST_BYTES = 2**30
 def read(path: Path) -> Any:
     """The graph, matrix [n, n] or sequence of matrices [period, n, n] in a file.
 
-    .edgelist and .txt: one edge per line, 'a b' or 'a b weight', # starts a comment. .graphml.
-    .json: node-link. .npy; .npz: scipy sparse, or the first dense array. .csv: rows of W.
+    .edgelist and .txt: one edge per line, 'a b' or 'a b weight', # starts a comment; attributes
+    {...} after an edge, as networkx writes them, are ignored. .graphml. .json: node-link.
+    .npy; .npz: scipy sparse, or the first dense array. .csv: rows of W.
 
     Raises:
         TopologyError: the file is missing, too large, of an unknown kind or malformed.
@@ -51,9 +52,10 @@ def read(path: Path) -> Any:
 def _edge_list(path: Path) -> nx.Graph:
     graph = nx.Graph()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        fields = line.partition("#")[0].replace(",", " ").split()
-        if not fields:
+        text = line.partition("#")[0]
+        if not text.strip():
             continue
+        fields = text.partition("{")[0].replace(",", " ").split()
         if len(fields) not in (2, 3):
             raise TopologyError(
                 f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or 'a b weight'"

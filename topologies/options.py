@@ -43,6 +43,8 @@ def checked_options(
             result[key] = value
         else:
             allowed = f"use {', '.join(known)}" if known else "it has none"
+            if key == "weights":
+                allowed = "it has weights of its own"
             hint = suggestion(key, known)
             raise TopologyError(f"{name} has no option {key!r}{hint}: {allowed}")
     return result

@@ -28,7 +28,7 @@ def on_graph(name: str, n: int, weights: str, draw: Callable[[], nx.Graph]) -> T
 
 
 def complete(n: int) -> Topology:
-    """W = J: everyone averages with everyone; every weight rule gives the same."""
+    """W = J: everyone averages with everyone, exactly, in one step."""
     return static("complete", exact_average("complete", n))
 
 

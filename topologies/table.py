@@ -8,14 +8,17 @@ from typing import Any
 from topologies import base_graph, equi, files, random_pairs, schedules, static
 from topologies.check import check
 from topologies.custom import from_function, topology_of
-from topologies.options import checked_options, suggestion
-from topologies.topology import Topology, TopologyError
+from topologies.options import checked_options, option_names, suggestion
+from topologies.topology import Topology, TopologyError, UnknownTopologyError
 
 
-def periodic(n: int, *, every: int = 8, base: str = "none", **options: Any) -> Topology:
+def periodic(
+    n: int, *, every: int = 8, base: str = "none", seed: int = 0, **options: Any
+) -> Topology:
     """W = J at every `every`-th step, else that of the topology `base` ('none': local SGD).
 
-    Further options are those of the base.
+    `seed` goes to a base that draws random numbers; no other looks at it. Further options are
+    those of the base.
 
     Raises:
         TopologyError: no such base, or the options do not fit it.
@@ -27,6 +30,8 @@ def periodic(n: int, *, every: int = 8, base: str = "none", **options: Any) -> T
                 "use every, base, and the options of the base"
             )
         return schedules.periodic(n, every, None)
+    if base in TOPOLOGIES and "seed" in option_names(TOPOLOGIES[base]):
+        options["seed"] = seed
     return schedules.periodic(n, every, _from_table(base, n, options))
 
 
@@ -74,7 +79,7 @@ def build(name_or_spec: str, n: int, **options: Any) -> Topology:
             average; one sentence with what is allowed.
 
     Warns:
-        UserWarning: a weight is negative.
+        TopologyWarning: a weight is negative.
     """
     try:
         n = operator.index(n)
@@ -103,7 +108,7 @@ def _resolved(name: str, n: int, options: dict[str, Any]) -> Topology:
 
 def _from_table(name: str, n: int, options: dict[str, Any]) -> Topology:
     if name not in TOPOLOGIES:
-        raise TopologyError(
+        raise UnknownTopologyError(
             f"unknown topology {name!r}{suggestion(name, TOPOLOGIES)}: use one of "
             f"{', '.join(TOPOLOGIES)}, a file ({', '.join(files.READERS)}) or module:function"
         )

@@ -19,6 +19,14 @@ class TopologyError(ValueError):
     """A user's mistake; one sentence: what was given, what is allowed, what to do."""
 
 
+class UnknownTopologyError(TopologyError):
+    """There is no topology of that name, for any number of learners."""
+
+
+class TopologyWarning(UserWarning):
+    """Something about a topology that is allowed, but that its user should know; one sentence."""
+
+
 @dataclass(frozen=True, eq=False)
 class Topology:
     """Who averages with whom at each step, for n learners.

@@ -36,6 +36,10 @@ def fetch(
         lookup(DATASETS, name, "dataset")
     for name in names:
         print(_fetch_or(name, fallback, data_dir).name, flush=True)
+    # --or is for scripts such as the Makefile, which go on by themselves.
+    if fallback is None:
+        for name in names:
+            _say(f"now: python -m gossip.run --dataset {name}")
 
 
 def _fetch_or(name: str, fallback: str | None, data_dir: Path | None) -> Dataset:

@@ -1,6 +1,5 @@
 """From sample numbers to tensors: the data stays raw and shared, only a batch is scaled."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from gossip.data.dataset import Dataset, Scale
 from gossip.errors import UserError
 
 INPUT_SCALINGS = ("unit", "standardised", "raw")
-"""What `--input-scaling` offers: [0, 1]; mean 0 and standard deviation 1; as published."""
+"""What `--inputs` offers: [0, 1]; mean 0 and standard deviation 1; as published."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +29,6 @@ class Split:
     """Broadcasts over `shape`."""
     factor: Tensor
     dtype: torch.dtype
-    device: torch.device
 
     def __len__(self) -> int:
         """Number of samples N."""
@@ -40,28 +38,15 @@ class Split:
         """The samples at indices [...], for example [local, B].
 
         Returns:
-            inputs [..., *shape], scaled, and labels [...] int64, on `device`.
+            inputs [..., *shape], scaled, and labels [...] int64.
         """
-        return self._tensors(self.inputs[indices], self.labels[indices])
-
-    def chunks(self, size: int = 2000) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples in order, at most `size` at a time, the last chunk shorter, never padded."""
-        for start in range(0, len(self), size):
-            # np.array: a slice of a read-only map would be a tensor torch warns about.
-            part = slice(start, start + size)
-            yield self._tensors(np.array(self.inputs[part]), np.array(self.labels[part]))
-
-    def _tensors(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
-        # Move bytes, not floats, to a GPU; the arrays are fresh copies, so in place is safe.
-        x = torch.from_numpy(inputs).to(self.device).to(self.dtype)
-        return x.sub_(self.shift).div_(self.factor), torch.from_numpy(labels).to(self.device)
+        # Indexing with an array copies, so the data itself is not what is scaled in place.
+        x = torch.from_numpy(self.inputs[indices]).to(self.dtype)
+        return x.sub_(self.shift).div_(self.factor), torch.from_numpy(self.labels[indices])
 
 
 def splits(
-    dataset: Dataset,
-    scaling: str = "unit",
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    dataset: Dataset, scaling: str = "unit", dtype: torch.dtype = torch.float32
 ) -> tuple[Split, Split]:
     """Training and test set of a dataset, scaled as they are drawn.
 
@@ -69,20 +54,15 @@ def splits(
         dataset: raw data.
         scaling: one of `INPUT_SCALINGS`; the test set is scaled by the training set's numbers.
         dtype: of the inputs.
-        device: where batches go.
 
     Raises:
         UserError: no such scaling.
     """
     shift, factor = (
-        torch.as_tensor(value, dtype=dtype, device=device)
-        for value in shift_and_factor(dataset.scale, scaling)
+        torch.as_tensor(value, dtype=dtype) for value in shift_and_factor(dataset.scale, scaling)
     )
-    place = torch.device(device)
-    train = Split(
-        np.asarray(dataset.train_inputs), dataset.train_labels, shift, factor, dtype, place
-    )
-    test = Split(np.asarray(dataset.test_inputs), dataset.test_labels, shift, factor, dtype, place)
+    train = Split(np.asarray(dataset.train_inputs), dataset.train_labels, shift, factor, dtype)
+    test = Split(np.asarray(dataset.test_inputs), dataset.test_labels, shift, factor, dtype)
     return train, test
 
 

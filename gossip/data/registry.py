@@ -1,5 +1,6 @@
 """Finding a dataset by name: what is here already, and fetching what is not."""
 
+import inspect
 from pathlib import Path
 
 from gossip.data import cache, readers, sources
@@ -121,7 +122,12 @@ def _in_folder(name: str, data_dir: Path) -> Dataset | None:
 
 
 def _from_object(spec: str) -> Dataset:
-    made = load_object(spec, "dataset")()
+    make = load_object(spec, "dataset")
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"dataset {spec!r} cannot be called without arguments: {error}") from error
+    made = make()
     if isinstance(made, Dataset):
         return made
     if not isinstance(made, tuple) or len(made) != 4:

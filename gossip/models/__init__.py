@@ -7,6 +7,8 @@ from math import prod
 import torch
 from torch import nn
 
+from gossip.errors import UserError, lookup
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 """What `--activation` offers."""
 
@@ -19,10 +21,11 @@ def mlp(
     activation: str = "relu",
 ) -> nn.Module:
     """Fully connected layers; on MNIST 784-50-50-10 by default, as in the DPSGD study."""
+    act = lookup(ACTIVATIONS, activation, "activation")
     sizes = (prod(input_shape), *widths)
     layers: list[nn.Module] = [nn.Flatten()]
     for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
+        layers += [nn.Linear(fan_in, fan_out), act()]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], num_classes))
 
 
@@ -36,10 +39,19 @@ def lenet(input_shape: tuple[int, ...], num_classes: int, *, activation: str = "
 
     Images smaller than 20 pixels (the 8x8 digits) are padded in the second convolution too.
 
+    Raises:
+        UserError: the inputs are no images, or of fewer than 4 pixels a side.
+
     Reference: LeCun et al., "Gradient-based learning applied to document recognition", 1998.
     """
+    # Both poolings halve a side; of fewer than 4 pixels they leave nothing.
+    if len(input_shape) not in (2, 3) or min(input_shape[-2:]) < 4:
+        raise UserError(
+            "lenet needs images ([height, width] or [channels, height, width]) of at least 4 x 4 "
+            f"pixels, got inputs of shape {list(input_shape)}"
+        )
     *channels, height, width = input_shape
-    act = ACTIVATIONS[activation]
+    act = lookup(ACTIVATIONS, activation, "activation")
     features = nn.Sequential(
         nn.Identity() if channels else nn.Unflatten(1, (1, height)),
         nn.Conv2d(channels[0] if channels else 1, 6, 5, padding=2),

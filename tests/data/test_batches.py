@@ -47,19 +47,11 @@ def test_batches_take_the_shape_of_their_indices(dataset):
     np.testing.assert_array_equal(labels, dataset.train_labels[indices])
 
 
-def test_chunks_cover_the_set_once_in_order_unpadded(dataset):
-    train, _ = splits(dataset)
-    chunks = list(train.chunks(5))
-    assert [len(labels) for _, labels in chunks] == [5, 5, 2]
-    assert torch.equal(torch.cat([x for x, _ in chunks]), train.batch(np.arange(12))[0])
-
-
 def test_float_data_is_scaled_by_its_training_range_and_never_overwritten():
     x, y = np.array([[-2.0], [0.0], [2.0]], np.float32), np.array([0, 1, 0])
     train, _ = splits(from_arrays("mine", "", (x, y, x, y)))
     for _ in range(2):
         assert train.batch(np.arange(3))[0].flatten().tolist() == [0.0, 0.5, 1.0]
-        assert next(train.chunks(3))[0].flatten().tolist() == [0.0, 0.5, 1.0]
 
 
 def test_constant_inputs_stay_finite():

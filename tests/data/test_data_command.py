@@ -34,6 +34,10 @@ def test_fetch_prints_the_names_and_nothing_else(command, tiny):
     code, out, err = command("fetch", "tiny-data", "digits")
     assert (code, out) == (0, "tiny-data\ndigits\n")
     assert "tiny-data: 12 training and 6 test samples from package tiny 1.0" in err
+    assert err.splitlines()[-2:] == [
+        "now: python -m gossip.run --dataset tiny-data",
+        "now: python -m gossip.run --dataset digits",
+    ]
 
 
 def test_what_cannot_be_had_is_one_sentence_and_code_2(command, broken):
@@ -53,7 +57,9 @@ def test_the_fallback_is_named_as_the_different_dataset_it_is(command, broken):
 
 
 def test_no_fallback_while_the_first_choice_is_in_the_cache(command, tiny, arrays):
-    assert command("fetch", "tiny-data", "--or", "digits")[:2] == (0, "tiny-data\n")
+    code, out, err = command("fetch", "tiny-data", "--or", "digits")
+    assert (code, out) == (0, "tiny-data\n")
+    assert "now:" not in err
     tiny[0] = (arrays[0] ^ 1, *arrays[1:])
     assert command("fetch", "tiny-data", "--or", "digits")[:2] == (0, "tiny-data\n")
 

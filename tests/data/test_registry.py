@@ -101,12 +101,15 @@ def uneven(): return x, y[:5], x, y
 def shapes(): return x, y, x[:, :3], y
 def holes(): return x / 0, y, x, y
 def negative(): return x, y - 1, x, y
+def asking(path): return four()
+number = 3
 """
 
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
     (tmp_path / "my_data_module.py").write_text(MODULE)
+    (tmp_path / "my_broken_module.py").write_text("raise RuntimeError('not\\ntoday')")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -132,12 +135,41 @@ def test_a_users_function_may_return_arrays_or_a_dataset():
         ("holes", "all finite"),
         ("negative", "count from 0"),
         ("fore", "did you mean four"),
+        ("asking", "cannot be called without arguments: missing a required argument: 'path'"),
+        ("number", r"'number' is not callable \(int\): give a function"),
+        ("", "has no ''$"),
     ],
 )
 def test_what_a_users_function_does_wrong_is_one_sentence(function, message):
     with pytest.raises(UserError, match=message) as caught:
         load(f"my_data_module:{function}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("module")
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (":x", r"dataset ':x': cannot import '' \(ValueError: Empty module name\)"),
+        (".mod:f", r"cannot import '\.mod' \(TypeError: .*relative import"),
+        ("my_data_modul:four", r"\(ModuleNotFoundError: No module named 'my_data_modul'\)"),
+        ("my_broken_module:four", r"'my_broken_module' \(RuntimeError: not today\)"),
+        ("json:dumps", "cannot be called without arguments: missing a required argument: 'obj'"),
+        ("builtins:range", "cannot be called without arguments: no signature found"),
+        ("math:pi", r"'pi' is not callable \(float\)"),
+    ],
+)
+def test_a_function_that_cannot_be_imported_or_called_is_one_sentence(spec, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load(spec)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("module")
+def test_what_a_users_module_raised_is_the_cause():
+    with pytest.raises(UserError) as caught:
+        load("my_broken_module:four")
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_float_inputs_within_the_unit_interval_keep_their_scale():

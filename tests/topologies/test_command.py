@@ -47,9 +47,12 @@ def test_a_weight_rule_applies_to_graphs_and_negative_weights_are_noted(capsys):
     [
         (("rign",), "did you mean 'ring'"),
         (("karate",), "this graph has 34 learners, got n=16: use 34"),
-        (("base", "--option", "q=3"), "base: there is no option 'q': use k"),
+        (("base", "--option", "q=3"), "base has no option 'q': use k"),
         (("base", "--option", "k=x"), "k must be a whole number, got 'x'"),
         (("base", "ring", "--option", "q=3"), "there is no option 'q': none of them has it"),
+        (("complete", "--weights", "lazy"), "no option 'weights': it has weights of its own"),
+        (("complete", "base", "--weights", "lazy"), "'weights': they have weights of their own"),
+        (("ring", "rign"), "did you mean 'ring'"),
         (("base", "--option", "k"), "--option 'k' is not K=V"),
         (("ring", "--weights", "mh"), "unknown weights 'mh': use one of metropolis-hastings"),
         (("ring", "-n", "0"), "n must be at least 1 learner"),

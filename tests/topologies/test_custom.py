@@ -24,6 +24,11 @@ def save_edges(path):
 FORMATS = {
     "kite.edgelist": save_edges,
     "kite.txt": lambda path: path.write_text("0,1,0.5\n1,2\n2 0 3\n2 3 # tail\n3 4\n"),
+    "networkx.edgelist": lambda path: nx.write_edgelist(KITE, path),
+    "commas.txt": lambda path: nx.write_edgelist(KITE, path, delimiter=","),
+    "weighted.edgelist": lambda path: nx.write_edgelist(
+        nx.Graph((i, j, {"weight": 2.0, "colour": "#f00"}) for i, j in KITE.edges), path
+    ),
     "kite.graphml": lambda path: nx.write_graphml(KITE, path),
     "kite.json": lambda path: path.write_text(json.dumps(nx.node_link_data(KITE, edges="edges"))),
     "links.json": lambda path: path.write_text(json.dumps(nx.node_link_data(KITE, edges="links"))),
@@ -107,6 +112,7 @@ BAD_FILES = {
     "nan.txt": (lambda path: path.write_text("a b nan\n"), "has the weight nan, not a number"),
     "empty.txt": (lambda path: path.write_text("# no\n"), "the graph has no nodes"),
     "fields.txt": (lambda path: path.write_text("a b\na b c d\n"), "line 2 has 4 fields"),
+    "braces.txt": (lambda path: path.write_text("a b\n{a} b\n"), "line 2 has 0 fields"),
     "text.txt": (lambda path: path.write_text("a b c\n"), "not a valid .txt file"),
     "broken.json": (lambda path: path.write_text("{"), "not a valid .json file"),
     "broken.graphml": (lambda path: path.write_text("<a>"), "not a valid .graphml file"),
@@ -164,6 +170,8 @@ def matrix(n, *, own: float = 0.5): return own * np.eye(n) + (1 - own) / n
 def several(n): return [np.full((n, n), 1 / n), np.eye(n)]
 def ready(n, *, k: int = 1): return topologies.TOPOLOGIES["base"](n, k=k)
 def wrong(n): return "ring"
+def asking(n, size): return nx.cycle_graph(n)
+def unclear(n, *, k: "Nothing" = 1): return nx.cycle_graph(n)
 number = 3
 """
 
@@ -171,6 +179,7 @@ number = 3
 @pytest.fixture
 def my_module(tmp_path, monkeypatch):
     (tmp_path / "my_topologies.py").write_text(MODULE)
+    (tmp_path / "my_broken_module.py").write_text("raise RuntimeError('not\\ntoday')")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return "my_topologies"
@@ -191,14 +200,33 @@ def test_a_function_may_give_a_graph_a_matrix_a_list_or_a_topology(my_module):
     ("spec", "sentence"),
     [
         ("my_topologies:grap", r"has no function 'grap' \(did you mean 'graph'\?\)"),
-        ("my_topologies:number", "has no function 'number'"),
+        ("my_topologies:number", r"'number' is not callable \(int\): give a function"),
+        ("my_topologies:", "'my_topologies' has no function ''$"),
+        (
+            "my_topologies:asking",
+            r"function\(n, \*\*options\): missing a required argument: 'size'",
+        ),
+        ("my_topologies:unclear", "name 'Nothing' is not defined"),
         ("my_topologise:graph", "cannot import 'my_topologise'"),
+        ("my_broken_module:graph", r"'my_broken_module' \(RuntimeError: not today\)"),
+        (":graph", r"cannot import '' \(ValueError: Empty module name\)"),
+        (".mod:f", r"cannot import '\.mod' \(TypeError: .*relative import"),
+        ("math:pi", r"'pi' is not callable \(float\)"),
+        ("builtins:range", "cannot be called as function"),
+        ("os:getcwd", "too many positional arguments"),
         ("my_topologies:wrong", "expected a matrix of numbers, a graph or a Topology, got str"),
     ],
 )
 def test_a_bad_function_is_refused_in_one_sentence(my_module, spec, sentence):
-    with pytest.raises(TopologyError, match=sentence):
+    with pytest.raises(TopologyError, match=sentence) as caught:
         topologies.build(spec, 4)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_users_module_raised_is_the_cause(my_module):
+    with pytest.raises(TopologyError) as caught:
+        topologies.build("my_broken_module:graph", 4)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_a_list_of_graphs_need_not_be_connected_one_by_one():
@@ -239,7 +267,9 @@ def test_later_changes_of_the_users_matrix_change_nothing():
     [
         ("rign", 8, {}, r"unknown topology 'rign' \(did you mean 'ring'\?\): use one of complete"),
         ("ring", 8, {"k": 2}, "ring has no option 'k': use weights"),
-        ("complete", 8, {"weights": "lazy"}, "complete has no option 'weights': it has none"),
+        ("complete", 8, {"weights": "lazy"}, "'weights': it has weights of its own"),
+        ("base", 8, {"weights": "lazy"}, "'weights': it has weights of its own"),
+        ("complete", 8, {"k": 2}, "complete has no option 'k': it has none"),
         ("base", 8, {"k": "two"}, "base: k must be a whole number, got 'two'"),
         ("base", 8, {"k": 1.5}, "base: k must be a whole number, got 1.5"),
         ("base", 8, {"k": 0}, "base: k must be at least 1, got 0"),

@@ -85,6 +85,21 @@ def test_different_seeds_draw_different_matchings():
     assert draws[0] != draws[1]
 
 
+def test_periodic_averaging_passes_its_seed_to_a_base_that_draws():
+    def drawn(seed):
+        topology = topologies.build("periodic", 16, every=3, base="matching", seed=seed)
+        return topology.matrix(0).indices.tolist()
+
+    base = topologies.build("matching", 16, seed=7).matrix(0).indices.tolist()
+    assert drawn("7") == drawn(7) == base != drawn(0)
+
+
+@pytest.mark.parametrize("base", ["none", "ring", "base", "periodic"])
+def test_periodic_averaging_takes_a_seed_though_its_base_draws_nothing(base):
+    one, other = (topologies.build("periodic", 6, base=base, seed=s) for s in (0, 5))
+    assert (one.matrix(0) != other.matrix(0)).nnz == 0
+
+
 def test_pull_preserves_the_mean_only_in_expectation():
     topology = topologies.build("pull", 8)
     c = topologies.certificate(topology)
