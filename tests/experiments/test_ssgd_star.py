@@ -11,9 +11,9 @@ from experiments.scale import FULL, smoke
 from gossip.config import Config
 
 
-def searched(loss: Callable[[float], float], rounds: int = 5) -> dict[float, float]:
+def searched(loss: Callable[[float], float]) -> dict[float, float]:
     losses: dict[float, float] = {}
-    while wanted := ssgd_star.next_exponents(losses, rounds):
+    while wanted := ssgd_star.next_exponents(losses, FULL):
         losses |= {exponent: loss(exponent) for exponent in wanted}
     return losses
 
@@ -39,15 +39,20 @@ def test_after_the_bisection_the_grid_is_run_and_then_nothing(tmp_path: Path) ->
         return known.get(key)
 
     batches = []
-    while missing := ssgd_star.pending(scale, 1.25, loss_of):
+    while missing := ssgd_star.pending(scale, 1.5, loss_of):
         batches.append(missing)
         for key, config in missing.items():
             known[key] = abs(math.log10(config.gossip.noise_std) + 2.2)
     assert [len(batch) for batch in batches] == [6, 4, 3]
     assert [key for key in batches[-1] if key.startswith("centered")] == [
-        "centered-alpha1.25-std0.01-seed0"
+        "centered-alpha1.5-std0.01-seed0"
     ]
 
 
 def test_the_full_search_stays_within_the_papers_number_of_configurations() -> None:
-    assert 3 + 2 * FULL.bisection_rounds <= 20
+    assert len(FULL.noise_exponents) + 2 * FULL.bisection_rounds <= 20
+
+
+def test_a_dip_in_a_plateau_is_found() -> None:
+    losses = searched(lambda e: 0.2 + abs(e + 1.1) if abs(e + 1.1) < 0.4 else 2.3)
+    assert min(losses.values()) < 0.3

@@ -60,7 +60,7 @@ def test_pictures_are_small_and_the_same_when_drawn_again(folder: Path) -> None:
 def test_nothing_is_run_twice(folder: Path) -> None:
     scale = smoke(folder)
     before = {path: path.stat().st_mtime_ns for path in scale.runs.glob("*/*/trace.arrows")}
-    ssgd_star.run(scale, 1.25, jobs=1)
+    ssgd_star.run(scale, 1.5, jobs=1)
     fig2.run(scale, "unit", jobs=1)
     after = {path: path.stat().st_mtime_ns for path in scale.runs.glob("*/*/trace.arrows")}
     assert after == before

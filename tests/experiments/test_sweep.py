@@ -53,7 +53,7 @@ def test_a_failing_run_is_named_and_the_others_are_made(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"failed: {bad}; see"):
         sweep.run_all({bad: broken, good: config}, tmp_path, jobs=1)
     assert sweep.finished(tmp_path) == [tmp_path / good]
-    assert "34" in (tmp_path / bad / sweep.LOG).read_text()
+    assert "34" in sweep.log_of(tmp_path / bad).read_text()
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

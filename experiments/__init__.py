@@ -1,0 +1,6 @@
+"""The published figures and tables again, one file each; README.md says what came out.
+
+python -m experiments.fig2                  # n = 5 learners: DPSGD, SSGD and SSGD*
+python -m experiments.topology_comparison   # n = 16 learners on different graphs
+python -m experiments.publish               # tables, figures and page from finished runs
+"""
