@@ -7,6 +7,7 @@ import platform
 import socket
 import subprocess
 import tempfile
+import threading
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import metadata
@@ -85,7 +86,8 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    # A thread may write the same file: last words while the main thread closes the run.
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)

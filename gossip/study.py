@@ -35,7 +35,8 @@ class Study:
     sampler: Sampler
     topology: topologies.Topology
     steps: int
-    monitor: Monitor
+    make_monitor: Callable[[], Monitor]
+    """A monitor remembers the last gradients, so each run has its own."""
 
 
 def prepare(config: Config, comm: Communicator) -> Study:
@@ -67,7 +68,8 @@ def prepare(config: Config, comm: Communicator) -> Study:
     steps = config.steps
     if config.epochs is not None:
         steps = max(1, math.ceil(config.epochs * sampler.steps_per_epoch))
-    monitor = Monitor(
+    make_monitor = partial(
+        Monitor,
         task,
         level=config.monitoring.monitor,
         source=config.monitoring.monitor_source,
@@ -75,7 +77,8 @@ def prepare(config: Config, comm: Communicator) -> Study:
         hessian_samples=config.monitoring.hessian_samples or None,
         seed=config.seed,
     )
-    return Study(config, comm, dataset, task, sampler, _topology(config), steps, monitor)
+    make_monitor()  # refuses a bad level or source now
+    return Study(config, comm, dataset, task, sampler, _topology(config), steps, make_monitor)
 
 
 def algorithm(name: str, study: Study) -> Algorithm:

@@ -14,7 +14,7 @@ from gossip.algorithms import Algorithm, State, Step
 from gossip.clock import Clock
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position
-from gossip.monitor import Moment
+from gossip.monitor import Moment, Monitor
 from gossip.monitor.base import share_of
 from gossip.rates import Controller, Rule
 from gossip.study import Study
@@ -87,6 +87,7 @@ def train(
     state = algorithm.init(task.init(study.config.seed), len(comm.hosted))
     clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
     outcome = Outcome(state, Verdict(study.dataset.num_classes), clock)
+    monitor = study.make_monitor()
     losses: list[Tensor] = []
     for t in range(study.steps):
         position.step = t
@@ -102,7 +103,7 @@ def train(
         outcome.interrupted = stop(t) and t < study.steps - 1
         if t % every == 0 or t == study.steps - 1 or outcome.interrupted:
             moment = _moment(algorithm, before, step, state, inputs, labels)
-            record(_observe(study, outcome, moment, losses))
+            record(_observe(study, monitor, outcome, moment, losses))
             losses.clear()
         if outcome.interrupted or outcome.verdict.hopeless:
             break
@@ -118,9 +119,9 @@ def mixing_matrix(study: Study, t: int) -> csr_array:
     return study.topology.matrix(t // every)
 
 
-def mean_model(state: State, comm: Communicator) -> Tensor:
-    """w_a, float64 [d]."""
-    return comm.mean(state.x.double())
+def mean_row(x: Tensor, comm: Communicator) -> Tensor:
+    """w_a of the weights x [rows, d], averaged in float64 and rounded once: [d]."""
+    return comm.mean(x.double()).to(x.dtype)
 
 
 def evaluate(task: Task, comm: Communicator, row: Tensor, samples: Samples) -> tuple[float, float]:
@@ -153,16 +154,18 @@ def _moment(
     )
 
 
-def _observe(study: Study, outcome: Outcome, moment: Moment, losses: list[Tensor]) -> Rows:
+def _observe(
+    study: Study, monitor: Monitor, outcome: Outcome, moment: Moment, losses: list[Tensor]
+) -> Rows:
     """Rows of the steps since the last call; the last of them with all that is monitored."""
     comm, task = study.comm, study.task
     mean_losses = comm.mean(torch.stack(losses, dim=1).double()).tolist()
     steps = range(moment.step + 1 - len(losses), moment.step + 1)
     outcome.verdict.follow(steps, mean_losses)
     with outcome.clock("monitor"):
-        values = study.monitor(moment, comm)
+        values = monitor(moment, comm)
     with outcome.clock("evaluation"):
-        row = comm.mean(moment.x.double()).to(task.dtype)
+        row = mean_row(moment.x, comm)
         test_loss, test_error = evaluate(task, comm, row, task.test)
     rows: Rows = [
         {"step": t, "epoch": study.sampler.epoch(t), "train_loss": loss}
@@ -176,7 +179,7 @@ def _finish(study: Study, outcome: Outcome) -> dict[str, float]:
     """Judge the final mean model; its row of the trace."""
     task, comm, t = study.task, study.comm, outcome.state.step
     with outcome.clock("evaluation"):
-        row = mean_model(outcome.state, comm).to(task.dtype)
+        row = mean_row(outcome.state.x, comm)
         train_loss, train_error = evaluate(task, comm, row, task.train)
         test_loss, test_error = evaluate(task, comm, row, task.test)
     if not outcome.interrupted:

@@ -271,3 +271,10 @@ def test_a_matrix_that_cannot_be_used_is_one_sentence(content, complaint, tmp_pa
     said = capsys.readouterr().err
     assert complaint in said
     assert said.count("\n") == 1
+
+
+def test_a_run_does_not_depend_on_the_one_before_it(tmp_path):
+    full = [*SHORT, "--monitor", "full"]
+    assert main([*full, "--algorithm", "dpsgd", "ssgd", "--out", str(tmp_path / "both")]) == 0
+    assert main([*full, "--algorithm", "ssgd", "--out", str(tmp_path / "alone")]) == 0
+    assert trace.load(tmp_path / "both" / "ssgd").equals(trace.load(tmp_path / "alone"))

@@ -83,21 +83,12 @@ def alpha_e_sgd(lr: float, g_a: Tensor, g: MeanModelGradient) -> float:
     return lr * g.component_of(g_a)
 
 
-def eta_perp(displacement: Tensor, g: MeanModelGradient) -> Tensor:
-    r"""The part of the mean model's step that is orthogonal to g, [d] (Eq. 4).
-
-    .. math:: \eta_\perp = \Delta w_a + \alpha_e\, g
-
-    NaN where g has no direction. With an estimated g it is orthogonal to the estimate only if
-    `excess` is 0.
-    """
-    return displacement + alpha_e(displacement, g) * g.vector
-
-
 def delta(displacement: Tensor, g: MeanModelGradient) -> float:
     r"""Strength of the landscape-dependent noise, in squared units of the weights.
 
-    .. math:: \Delta = \|\eta_\perp\|^2 = \|\Delta w_a\|^2 - \alpha_e^2 \|g\|^2
+    .. math::
+        \Delta = \|\eta_\perp\|^2 = \|\Delta w_a\|^2 - \alpha_e^2 \|g\|^2, \qquad
+        \eta_\perp = \Delta w_a + \alpha_e\, g
 
     Computed from the vector, never as the difference: in float32 that was off by up to 4e-5.
     Where g vanishes, nothing is along it and Delta = ||Delta w_a||^2.

@@ -29,7 +29,7 @@ _UNDATED = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 """Metadata by format: without a date, drawing the same runs again gives the same file."""
 
 _GREY = "#666666"
-_COLOURS = {"dpsgd": "C0", "ssgd": "C1", "ssgd-star": "C2", "dpsgd-atc": "C3"}
+_COLOURS = {"dpsgd": "C0", "ssgd": "C1", "ssgd-star": "C2"}
 _PARTS = {
     "delta": (r"$\Delta$", "-"),
     "delta_s": (r"$\Delta_S$", "--"),

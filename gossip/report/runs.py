@@ -12,7 +12,7 @@ import pyarrow as pa
 from gossip import folder as run_folder
 from gossip import trace
 
-NAMES = {"dpsgd": "DPSGD", "dpsgd-atc": "DPSGD (ATC)", "ssgd": "SSGD", "ssgd-star": "SSGD*"}
+NAMES = {"dpsgd": "DPSGD", "ssgd": "SSGD", "ssgd-star": "SSGD*"}
 """Algorithms as the literature writes them; others keep their name."""
 
 _NOT_A_SETTING = ("record", "out", "name")

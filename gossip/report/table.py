@@ -8,11 +8,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from gossip.clock import PHASES
 from gossip.report.runs import Run, heading
 from gossip.report.series import early_and_late, last_finite
-
-PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation", "other")
-"""Keys of the summary's wall_seconds beside `total`."""
 
 _LEAST_WANTED = ("time by phase", "train loss", "final σ_w²", "MB sent", "best", "steps")
 _RULER = Console(width=1_000)
@@ -77,7 +75,11 @@ def cells_shown(rows: list[dict[str, str]]) -> list[str]:
 
 def _phases(run: Run) -> str:
     total = run.number("wall_seconds", "total")
-    shares = {phase: run.number("wall_seconds", phase) / total for phase in PHASES if total > 0}
+    shares = {
+        phase: run.number("wall_seconds", phase) / total
+        for phase in (*PHASES, "other")
+        if total > 0
+    }
     shares = {phase: share for phase, share in shares.items() if share >= 0.005}
     ordered = sorted(shares, key=lambda phase: -shares[phase])[:_MOST_PHASES]
     return ", ".join(f"{_SHORT.get(phase, phase)} {shares[phase]:.0%}" for phase in ordered)

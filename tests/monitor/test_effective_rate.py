@@ -15,7 +15,6 @@ from gossip.monitor.effective_rate import (
     alpha_e,
     alpha_e_sgd,
     delta,
-    eta_perp,
     perpendicular_product,
 )
 
@@ -34,7 +33,7 @@ def vectors(count, d=30):
 @given(vectors(2))
 def test_what_is_left_over_is_orthogonal_to_the_gradient(pair):
     step, g = pair
-    left = eta_perp(step, exact(g))
+    left = step + alpha_e(step, exact(g)) * g
     assert abs(float(left @ g)) <= 1e-12 * float(step.norm() * g.norm())
 
 
