@@ -1,11 +1,9 @@
 """The command: `python -m gossip.run`, alone or under mpirun."""
 
 import argparse
-import contextlib
 import hashlib
 import itertools
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +20,9 @@ from gossip import folder as run_folder
 from gossip import report
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position, ending_the_job
-from gossip.comm.start import agree, connect, speaks
+from gossip.comm.start import NoMPIError, choose, speaks
 from gossip.comm.stop import Stop
+from gossip.comm.together import agree, together
 from gossip.config import Config, load, to_tables
 from gossip.errors import UserError
 from gossip.record import Record
@@ -60,15 +59,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             record.last_words()
 
     try:
-        command = parse(sys.argv[1:] if argv is None else argv)
+        command = together(lambda: parse(sys.argv[1:] if argv is None else argv))
         gossip_options = command.options.gossip
-        comm, position = connect(gossip_options.backend, gossip_options.learners), Position()
+        make = together(lambda: choose(gossip_options.backend, gossip_options.learners))
+        comm, position = make(), Position()
         with ending_the_job(comm, position, last_words=last_words) as stop:
             run(command, comm, position, stop, records)
     except UserError as error:
-        if speaks():
+        if speaks() or isinstance(error, NoMPIError):
             print(f"gossip.run: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before the run listens to it, or the second Ctrl-C
+        print("gossip.run: ended at once by Ctrl-C", file=sys.stderr)
+        return 130
     return stop.exit_code
 
 
@@ -77,25 +80,20 @@ def parse(argv: Sequence[str]) -> Command:
 
     Raises:
         UserError: something in it cannot be run.
-        SystemExit: --help, or an option that does not exist; printed once, not by each process.
+        SystemExit: --help, or an option that does not exist.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", type=Path)
     path = first.parse_known_args(argv)[0].config
     flags = {argument.split("=")[0].lstrip("-").replace("-", "_") for argument in argv}
     default = Command(config=path, options=load(path, flags) if path else Config())
-    with contextlib.ExitStack() as silence:
-        if not speaks():
-            nowhere = silence.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-            silence.enter_context(contextlib.redirect_stdout(nowhere))
-            silence.enter_context(contextlib.redirect_stderr(nowhere))
-        return tyro.cli(
-            Command,
-            args=argv,
-            default=default,
-            prog="python -m gossip.run",
-            config=(tyro.conf.OmitArgPrefixes,),
-        )
+    return tyro.cli(
+        Command,
+        args=argv,
+        default=default,
+        prog="python -m gossip.run",
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
 
 
 def run(

@@ -4,6 +4,7 @@ import fcntl
 import json
 import mmap
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -109,13 +110,14 @@ def ending_the_job(
     host = Host(comm, position, record, mistakes)
     stop = Stop(comm, host.announce_stop, last_words if comm.process == 0 else None)
     try:
+        host.join()
         with stop.listening():
             yield stop
         comm.share(None)  # nobody exits while another is still closing the run
     except BaseException as error:
         host.end(error)
         raise
-    position.leave()
+    host.leave()
 
 
 class Host:
@@ -133,12 +135,14 @@ class Host:
         self._record = str(record) if record else None
         self._mistakes = mistakes
         self._folder: Path | None = None
+        self._watched = False
         self.name = name_of(comm)
-        if comm.processes > 1:
-            self._join()
 
-    def _join(self) -> None:
-        me = (socket.gethostname(), os.getpid(), self.name)
+    def join(self) -> None:
+        """Find the other processes of this host, and start their watcher. Collective."""
+        if self._comm.processes == 1:
+            return
+        me = (machine(), os.getpid(), self.name)
         everyone = self._comm.share(me)
         here = [process for process, other in enumerate(everyone) if other[0] == me[0]]
         first = here[0] == self._comm.process
@@ -148,10 +152,11 @@ class Host:
             positions = memoryview(mmap.mmap(file.fileno(), 0))
         start = here.index(self._comm.process) * SLOT.size
         self._position.publish(positions[start : start + SLOT.size])
-        if first:
-            self._start_watcher([everyone[p][1] for p in here], [everyone[p][2] for p in here])
-        self._comm.share(None)  # the watcher listens
-        with suppress(OSError):  # or there is none
+        watched = first and self._start_watcher(
+            [everyone[p][1] for p in here], [everyone[p][2] for p in here]
+        )
+        self._watched = self._comm.share(watched)[here[0]]
+        with suppress(OSError):  # where nobody listens
             flags = os.O_WRONLY | os.O_NONBLOCK
             pipe = os.open(self._folder / f"pipe{here.index(self._comm.process)}", flags)
             # A dying process on Linux lets go of its highest file first: this one has to be
@@ -159,12 +164,26 @@ class Host:
             fcntl.fcntl(pipe, fcntl.F_DUPFD_CLOEXEC, HIGH_FD)
             os.close(pipe)
 
-    def _start_watcher(self, pids: list[int], names: list[str]) -> None:
+    def _start_watcher(self, pids: list[int], names: list[str]) -> bool:
+        """Whether there is one from now on."""
         job = {"pids": pids, "names": names, "parent": os.getppid(), "record": self._record}
         command = [sys.executable, "-I", "-S", watch.__file__, str(self._folder), json.dumps(job)]
         quiet = subprocess.DEVNULL
         # A session of its own: the launcher's clean-up must not take the witness away.
-        subprocess.run(command, stdin=quiet, stdout=quiet, start_new_session=True, check=False)
+        done = subprocess.run(
+            command, stdin=quiet, stdout=quiet, start_new_session=True, check=False
+        )
+        return done.returncode == 0
+
+    def leave(self) -> None:
+        """This process ends as it should, and so do all others."""
+        self._position.leave()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the folder if there is no watcher to do it."""
+        if self._folder and not self._watched:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def announce_stop(self, signum: int) -> None:
         """Say once per host that a signal asks for the end."""
@@ -178,17 +197,18 @@ class Host:
     def end(self, error: BaseException) -> None:
         """End the job because of `error`; comes back only if this process may raise it."""
         planned = isinstance(error, (*self._mistakes, SystemExit))
-        if self._folder is None:
+        if self._comm.processes == 1:
             if not planned:
                 error.add_note(f"{self.name} failed at {self._position}")
             return
         if planned and self._comm.everyone_arrives(ARRIVAL_SECONDS):
-            self._position.leave()
+            self.leave()
             return
-        if claim(self._folder, "failure"):
+        if self._folder is None or claim(self._folder, "failure"):
             sys.stdout.flush()
             say(self._message(error), self._record)
             time.sleep(RELAY_SECONDS)
+            self._tidy()  # who comes later finds no folder, and so nothing to claim
         else:
             time.sleep(SPEAKER_SECONDS)
         code = 2 if isinstance(error, self._mistakes) else exit_code(error)
@@ -223,6 +243,18 @@ def loudspeaker(signum: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def machine() -> tuple[str, ...]:
+    """What processes have in common that see the same files and the same pids.
+
+    Containers may share the name of their host and see neither.
+    """
+    marks = [socket.gethostname()]
+    with suppress(OSError):  # there only on Linux
+        marks.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+        marks += [str(Path(f"/proc/self/ns/{space}").readlink()) for space in ("mnt", "pid")]
+    return tuple(marks)
 
 
 def name_of(comm: "Communicator") -> str:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,10 @@ from gossip.errors import UserError, lookup
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator
 
+Make = Callable[[], "Communicator"]
+
 SHM_BYTES_PER_PROCESS = 8 << 20
 """MPICH's shared memory for each process; with less it dies in MPI_Init."""
-SHORT_CHARS = 60
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,23 @@ def connect(backend: str, n: int) -> "Communicator":
         UserError: no such backend; it does not fit how this process was started; the processes
             do not divide n; MPI is not installed, or not the one whose mpirun was used.
     """
+    return choose(backend, n)()
+
+
+def choose(backend: str, n: int) -> Make:
+    """What makes the communicator; see `connect`, whose mistakes are found here.
+
+    Making one is collective; a mistake may be made by one process alone.
+    """
     return lookup(BACKENDS, backend, "backend")(n)
 
 
-def _auto(n: int) -> "Communicator":
+def _auto(n: int) -> Make:
     how = launched()
     return _mpi(n) if how and how.size > 1 else _stacked(n)
 
 
-def _stacked(n: int) -> "Communicator":
+def _stacked(n: int) -> Make:
     how = launched()
     if how and how.size > 1:
         raise UserError(
@@ -121,34 +130,25 @@ def _stacked(n: int) -> "Communicator":
         )
     from gossip.comm.stacked import Stacked
 
-    return Stacked(n)
+    return lambda: Stacked(n)
 
 
-def _mpi(n: int) -> "Communicator":
+def _mpi(n: int) -> Make:
     how = launched()
     if how:
         check_divides(n, how.size)
-    mpi = _import_mpi()
-    size = mpi.COMM_WORLD.size
-    if how and size != how.size:
-        raise UserError(
-            f"mpirun started {how.size} processes, but MPI sees {size}: mpirun and mpi4py belong "
-            f"to different MPIs. mpi4py uses {library(mpi)}; the first mpirun on PATH is "
-            f"{shutil.which('mpirun')}; use {Path(sys.prefix, 'bin', 'mpirun')}, "
-            "or python -m gossip.launch"
-        )
-    check_divides(n, size)
+    check_divides(n, start_mpi().COMM_WORLD.size)
     from gossip.comm.mpi import Mpi
 
-    return Mpi(n)
+    return lambda: Mpi(n)
 
 
-BACKENDS: dict[str, Callable[[int], "Communicator"]] = {
+BACKENDS: dict[str, Callable[[int], Make]] = {
     "auto": _auto,
     "stacked": _stacked,
     "mpi": _mpi,
 }
-"""What `--backend` offers: number of learners -> communicator."""
+"""What `--backend` offers: number of learners -> what makes the communicator."""
 
 
 def check_divides(n: int, processes: int) -> None:
@@ -165,20 +165,33 @@ def check_divides(n: int, processes: int) -> None:
         )
 
 
-def _import_mpi() -> Any:
+class NoMPIError(UserError):
+    """MPI is missing here: this process cannot tell the others, and speaks for itself."""
+
+
+def start_mpi() -> Any:
     """The module mpi4py.MPI; importing it starts MPI.
 
     Raises:
-        UserError: mpi4py or the MPI library is missing.
+        NoMPIError: mpi4py or the MPI library is missing.
+        UserError: it is not the MPI whose mpirun was used.
     """
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(
+        raise NoMPIError(
             f"backend 'mpi' needs mpi4py and an MPI library ({reason}): pip install 'gossip[mpi]', "
-            "or train in one process with --backend stacked"
+            "or train in one process, without mpirun and with --backend stacked"
         ) from error
+    how, size = launched(), MPI.COMM_WORLD.size
+    if how and size != how.size:
+        raise UserError(
+            f"mpirun started {how.size} processes, but MPI sees {size}: mpirun and mpi4py belong "
+            f"to different MPIs. mpi4py uses {library(MPI)}; the first mpirun on PATH is "
+            f"{shutil.which('mpirun')}; use {Path(sys.prefix, 'bin', 'mpirun')}, "
+            "or python -m gossip.launch"
+        )
     return MPI
 
 
@@ -186,49 +199,3 @@ def library(mpi: Any) -> str:
     """Name and version of the MPI library in use, such as 'MPICH Version: 5.0.2'."""
     text = mpi.Get_library_version().strip("\0\n ").splitlines()[0]
     return " ".join(text.split(",")[0].split())
-
-
-def agree(comm: "Communicator", facts: Mapping[str, str]) -> None:
-    """Check that all processes run the same thing. Collective.
-
-    Args:
-        comm: the communicator.
-        facts: what has to be the same, such as "config" -> its hash.
-
-    Raises:
-        UserError: a fact differs; the same text on every process.
-    """
-    told = comm.share(dict(facts))
-    local = len(comm.hosted)
-    differing = {
-        name: [each.get(name, "nothing") for each in told]
-        for name in dict.fromkeys(name for each in told for name in each)
-        if len({each.get(name) for each in told}) > 1
-    }
-    if differing:
-        texts = (f"{name}: {_groups(values, local)}" for name, values in differing.items())
-        raise UserError("the processes disagree about " + "; ".join(texts))
-
-
-def _groups(values: list[str], local: int) -> str:
-    """'X on process 0 (learner 0), Y on processes 1, 2 (learners 1, 2)'."""
-    texts = []
-    for value in dict.fromkeys(values):
-        processes = [p for p, other in enumerate(values) if other == value]
-        learners = [j for p in processes for j in range(p * local, (p + 1) * local)]
-        short = value if len(value) <= SHORT_CHARS else value[: SHORT_CHARS - 3] + "..."
-        texts.append(
-            f"{short} on {_listed('process', 'processes', processes)} "
-            f"({_listed('learner', 'learners', learners)})"
-        )
-    return ", ".join(texts)
-
-
-def _listed(one: str, many: str, numbers: list[int]) -> str:
-    """'learner 3', 'learners 1, 2', 'learners 0, 1, ..., 15'."""
-    if len(numbers) == 1:
-        return f"{one} {numbers[0]}"
-    shown = [str(number) for number in numbers]
-    if len(shown) > 4:
-        shown = [*shown[:2], "...", shown[-1]]
-    return f"{many} {', '.join(shown)}"

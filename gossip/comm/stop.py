@@ -57,11 +57,14 @@ class Stop:
         """Whether all processes stop at this step. Collective: call it at every step.
 
         Processes talk only every ASK_SECONDS or so; the step of the next talk follows from
-        what all have said, so it is the same for all.
+        what all have said, so it is the same for all. The steps of several runs after each
+        other may each begin at 0.
         """
         if self._comm.processes == 1:
             self._agreed = self.requested
             return bool(self._agreed)
+        if self._last is not None and step <= self._last[0]:
+            self._next_step = self._last = None  # another run has begun, at a pace of its own
         if self._next_step is not None and step < self._next_step:
             return False
         now = time.monotonic()

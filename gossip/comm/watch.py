@@ -93,7 +93,9 @@ def main() -> None:
     try:
         pidfds = {os.pidfd_open(pid): index for index, pid in enumerate(job["pids"])}
         pidfds[os.pidfd_open(job["parent"])] = -1
-    except (AttributeError, OSError):  # no pidfds on this system: the job goes on without us
+    except (AttributeError, OSError):
+        # No pidfds on this system: the job goes on without us. Its processes still need the
+        # folder to agree on who speaks; our exit code tells them that they have to remove it.
         sys.exit("gossip: cannot watch the processes here; a killed one will not be named")
     flags = os.O_RDONLY | os.O_NONBLOCK
     pipes = {os.open(folder / f"pipe{i}", flags): i for i in range(len(job["pids"]))}

@@ -1,16 +1,20 @@
 """A tiny run for the fault tests: steps of a ring, and one process that may misbehave.
 
-Usage: job.py DEED [PROCESS], where PROCESS (-1: all) does DEED at step 17. Into the folder
+Usage: job.py DEED [PROCESS], where PROCESS (-1: all) does DEED at step 17 ("blocked": before the
+first). Into the folder
 $JOB_FOLDER it writes `ready` (the processes' pids) at that step, `closed` when the run has been
 closed properly, and what the package itself writes. $JOB_BACKEND is one of connect's, or
 "light": a communicator without torch, whose import in every process would take most of the time.
 """
 
+import errno
 import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+from gossip.comm import failure
 from gossip.comm.failure import Position, ending_the_job
 from gossip.comm.start import connect, prepare_environment, speaks
 from gossip.errors import UserError
@@ -75,6 +79,15 @@ def leave():
     os._exit(0)
 
 
+def block():
+    """Let this process fail to map the file that it shares with the others of its host."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    failure.mmap = SimpleNamespace(mmap=full)
+
+
 DEEDS = {"fail": fail, "mistake": mistake, "exit": sys.exit, "crash": os.abort, "leave": leave}
 DEEDS |= {"sleep": lambda: time.sleep(60), "nothing": lambda: None}
 
@@ -84,6 +97,8 @@ def run(deed: str, culprit: int) -> int:
     comm = Light(n) if backend == "light" else connect(backend, n)
     mix = mixing(comm)
     position = Position()
+    if deed == "blocked" and comm.process == culprit:
+        block()
 
     def last_words() -> None:
         (FOLDER / "last_words").write_text(str(position))

@@ -1,132 +1,18 @@
-"""What happens to a job when something happens to one of its processes, or to the launcher.
-
-Every job is started in a folder of its own under a hard limit, and afterwards no process may be
-left that knows this folder. The MPI is the one of this Python environment.
-"""
+"""What happens to a job when something happens to one of its processes, or to the launcher."""
 
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-from gossip import launch
+from jobs import NEED_MPI, START_SECONDS
 
 pytest.importorskip("mpi4py")
-MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
-pytestmark = [
-    pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment"),
-    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
-    pytest.mark.timeout(60),
-]
+pytestmark = NEED_MPI
 
 JOB = Path(__file__).with_name("job.py")
-ROOT = Path(__file__).parents[2]
-START_SECONDS = 40.0
-END_SECONDS = 10.0
-NUM_PROCESSES = 3
-
-
-@dataclass
-class Ended:
-    """How a job ended."""
-
-    code: int
-    text: str
-    seconds: float
-    folder: Path
-
-    def told(self) -> list[str]:
-        """Our own lines, without those of the MPI and of the traceback."""
-        return [line for line in self.text.splitlines() if line.startswith(("learner", "error:"))]
-
-
-class Job:
-    """A job that has been started, with its output in a file (a pipe could fill up)."""
-
-    def __init__(self, folder: Path, command: list[str], **environment: str) -> None:
-        self.folder = folder
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
-        # What gossip.launch sets, so that a plain mpirun works as root on a few cores, too.
-        kind = launch.kind_of(MPIRUN)
-        environment = {
-            **launch.environment_for(kind, clean),
-            "JOB_FOLDER": str(folder),
-            "JOB_LEARNERS": str(2 * NUM_PROCESSES),
-            "PYTHONPATH": str(ROOT),
-            **environment,
-        }
-        with (folder / "output").open("wb") as output:
-            self.process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=folder
-            )
-
-    def pids(self) -> list[int]:
-        """The pids of the processes; waits until they are in the middle of training."""
-        deadline = time.monotonic() + START_SECONDS
-        while not (self.folder / "ready").exists():
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                pytest.fail(f"the job did not start: {(self.folder / 'output').read_text()}")
-            time.sleep(0.02)
-        return [int(pid) for pid in (self.folder / "ready").read_text().split()]
-
-    def end(self, limit_seconds: float = END_SECONDS) -> Ended:
-        """Wait for the end; nothing of the job may be left then."""
-        start = time.monotonic()
-        try:
-            code = self.process.wait(limit_seconds)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"still running: {(self.folder / 'output').read_text()}")
-        seconds = time.monotonic() - start
-        while left_behind(self.folder) and time.monotonic() < start + limit_seconds:
-            time.sleep(0.05)
-        assert left_behind(self.folder) == []
-        return Ended(code, (self.folder / "output").read_text(), seconds, self.folder)
-
-
-def left_behind(folder: Path) -> list[int]:
-    """Pids of living processes that have the folder's name in their environment."""
-    needle = f"JOB_FOLDER={folder}\0".encode()
-    found = []
-    for proc in Path("/proc").glob("[0-9]*"):
-        try:
-            if needle in (proc / "environ").read_bytes():
-                found.append(int(proc.name))
-        except OSError:
-            continue  # it has just ended
-    return found
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts jobs under mpirun, and kills what a failing test leaves."""
-
-    def start(*arguments, **environment) -> Job:
-        command = [MPIRUN, "-n", str(NUM_PROCESSES), sys.executable, str(JOB), *arguments]
-        return Job(tmp_path, command, **environment)
-
-    yield start
-    for pid in left_behind(tmp_path):
-        os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def start_launcher(tmp_path):
-    """Starts jobs under gossip.launch, and kills what a failing test leaves."""
-
-    def start(*arguments) -> Job:
-        launcher = [sys.executable, "-m", "gossip.launch", "-n", str(NUM_PROCESSES)]
-        command = [*launcher, "--module", "tests.faults.job", *arguments]
-        return Job(tmp_path, command)
-
-    yield start
-    for pid in left_behind(tmp_path):
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("backend", ["light", "auto"])
@@ -191,6 +77,14 @@ def test_a_killed_process_is_named(start, backend, culprit):
     assert line in (ended.folder / "end.txt").read_text()
 
 
+def test_a_process_that_cannot_join_its_host_ends_all(start):
+    ended = start("blocked", "1").end(START_SECONDS)
+    assert ended.code == 1
+    [line] = ended.told()
+    assert line.startswith("learners 2-3 (process 1")
+    assert line.endswith("failed at step 0 in start: OSError: [Errno 28] No space left on device")
+
+
 def test_sigterm_to_mpirun_is_told_once(start):
     job = start("nothing")
     job.pids()
@@ -246,8 +140,8 @@ def test_ctrl_c_twice_ends_a_process_that_does_not_come_back(start_launcher):
     assert job.end().code == 130
 
 
-def test_a_single_process_closes_on_ctrl_c(tmp_path):
-    job = Job(tmp_path, [sys.executable, str(JOB), "nothing"])
+def test_a_single_process_closes_on_ctrl_c(start_command):
+    job = start_command([sys.executable, str(JOB), "nothing"])
     job.pids()
     job.process.send_signal(signal.SIGINT)
     ended = job.end()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gossip import launch
-from gossip.comm import start
+from gossip.comm import start, together
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 
@@ -57,19 +57,19 @@ def test_stacked_under_mpirun_is_an_error(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "4")
     with pytest.raises(UserError, match=r"4 were started.*each would train all 8"):
-        start.connect("stacked", 8)
+        start.choose("stacked", 8)
 
 
 def test_an_unknown_backend_lists_the_known():
     with pytest.raises(UserError, match=r"did you mean mpi.*auto, stacked, mpi"):
-        start.connect("mpl", 8)
+        start.choose("mpl", 8)
 
 
 def test_processes_that_do_not_divide_the_learners_are_an_error(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "3")
     with pytest.raises(UserError, match=r"16 learners on 3 processes.*1, 2, 4, 8, 16 processes"):
-        start.connect("auto", 16)
+        start.choose("auto", 16)
 
 
 @pytest.mark.parametrize("names", start.SIGNS[:2])
@@ -95,6 +95,12 @@ def test_missing_mpi4py_is_an_error():
     line = last_line(BLOCKED + CONNECT.format(backend="mpi", n=4))
     assert "needs mpi4py" in line
     assert "pip install 'gossip[mpi]'" in line
+
+
+def test_a_process_without_mpi4py_speaks_for_itself():
+    code = BLOCKED + "from gossip.run import main; sys.exit(main([]))"
+    line = last_line(code, PMI_RANK="1", PMI_SIZE="2")
+    assert line.startswith("gossip.run: backend 'mpi' needs mpi4py")
 
 
 def test_stacked_needs_no_mpi4py():
@@ -136,13 +142,13 @@ class Told:
 
 
 def test_agreement_is_silent():
-    start.agree(Told({"config": "a"}), {"config": "a"})
+    together.agree(Told({"config": "a"}), {"config": "a"})
 
 
 def test_disagreement_names_fact_processes_learners_and_values():
     comm = Told({"config": "a", "code": "2"}, {"config": "a", "code": "1"})
     with pytest.raises(UserError) as error:
-        start.agree(comm, {"config": "a", "code": "1"})
+        together.agree(comm, {"config": "a", "code": "1"})
     assert str(error.value) == (
         "the processes disagree about code: 1 on processes 0, 2 (learners 0, 1, 4, 5), "
         "2 on process 1 (learners 2, 3)"

@@ -7,7 +7,8 @@ from scipy.sparse import csr_array
 
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
-from gossip.comm.start import agree, connect
+from gossip.comm.start import connect
+from gossip.comm.together import agree
 from gossip.errors import UserError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]

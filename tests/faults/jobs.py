@@ -1,0 +1,124 @@
+"""Jobs for the fault tests: started in a folder of their own, ended under a hard limit.
+
+Afterwards no process may be left that knows this folder. The MPI is the one of this Python
+environment.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gossip import launch
+
+MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
+NEED_MPI = [
+    pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment"),
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.timeout(60),
+]
+
+ROOT = Path(__file__).parents[2]
+SHARED_MEMORY = Path("/dev/shm")
+START_SECONDS = 40.0
+END_SECONDS = 10.0
+NUM_PROCESSES = 3
+
+
+@dataclass
+class Ended:
+    """How a job ended."""
+
+    code: int
+    text: str
+    seconds: float
+    folder: Path
+
+    def told(self) -> list[str]:
+        """Our own lines, without those of the MPI and of the traceback."""
+        return [
+            line
+            for line in self.text.splitlines()
+            if line.startswith(("learner", "error:", "gossip"))
+        ]
+
+
+class Job:
+    """A job that has been started, with its output in a file (a pipe could fill up)."""
+
+    def __init__(self, folder: Path, command: list[str], **environment: str) -> None:
+        self.folder = folder
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+        # What gossip.launch sets, so that a plain mpirun works as root on a few cores, too.
+        kind = launch.kind_of(MPIRUN)
+        environment = {
+            **launch.environment_for(kind, clean),
+            "JOB_FOLDER": str(folder),
+            "JOB_LEARNERS": str(2 * NUM_PROCESSES),
+            "PYTHONPATH": str(ROOT),
+            **environment,
+        }
+        with (folder / "output").open("wb") as output:
+            self.process = subprocess.Popen(
+                command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=folder
+            )
+
+    def pids(self) -> list[int]:
+        """The pids of the processes; waits until they are in the middle of training."""
+        deadline = time.monotonic() + START_SECONDS
+        while not (self.folder / "ready").exists():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                pytest.fail(f"the job did not start: {(self.folder / 'output').read_text()}")
+            time.sleep(0.02)
+        return [int(pid) for pid in (self.folder / "ready").read_text().split()]
+
+    def end(self, limit_seconds: float = END_SECONDS) -> Ended:
+        """Wait for the end; nothing of the job may be left then."""
+        start = time.monotonic()
+        try:
+            code = self.process.wait(limit_seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"still running: {(self.folder / 'output').read_text()}")
+        seconds = time.monotonic() - start
+        while left_behind(self.folder) and time.monotonic() < start + limit_seconds:
+            time.sleep(0.05)
+        assert left_behind(self.folder) == []
+        return Ended(code, (self.folder / "output").read_text(), seconds, self.folder)
+
+
+def left_behind(folder: Path) -> list[int]:
+    """Pids of living processes that have the folder's name in their environment."""
+    needle = f"JOB_FOLDER={folder}\0".encode()
+    found = []
+    for proc in Path("/proc").glob("[0-9]*"):
+        try:
+            if needle in (proc / "environ").read_bytes():
+                found.append(int(proc.name))
+        except OSError:
+            continue  # it has just ended
+    return found
+
+
+def shared_memory() -> set[Path]:
+    """What the MPIs have in /dev/shm; they do not remove it when a process is killed."""
+    return {file for kind in ("mpich_shm_*", "sm_segment.*") for file in SHARED_MEMORY.glob(kind)}
+
+
+def remove_unused(files: set[Path]) -> None:
+    """Remove those of the files that no living process uses, so no job beside ours does."""
+    if not files:
+        return
+    used = []
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        try:
+            used.append(maps.read_text())
+        except OSError:
+            continue  # it has just ended
+    for file in files:
+        if not any(str(file) in text for text in used):
+            file.unlink(missing_ok=True)

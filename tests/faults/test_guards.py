@@ -1,0 +1,86 @@
+"""The guards of a run by themselves, with processes that are made up."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from gossip import run
+from gossip.comm import failure, stop
+from gossip.comm.failure import Position, ending_the_job
+
+
+class Pair:
+    """Process 0 of two; the other one says what `answer` makes of what this one says."""
+
+    n, process, processes, hosted = 2, 0, 2, range(1)
+
+    def __init__(self, answer=lambda value: value):
+        self.answer = answer
+
+    def share(self, value):
+        return [value, self.answer(value)]
+
+
+def elsewhere(value):
+    """What a process says that has the same host name and is in another container."""
+    if isinstance(value, tuple):
+        return ((socket.gethostname(), "boot", "mnt:[1]", "pid:[1]"), 1, "learner 1")
+    return "/nowhere" if isinstance(value, str) else value
+
+
+@pytest.fixture
+def folders(monkeypatch, tmp_path):
+    """What is made for watchers, which give up at once, as where the system has no pidfds."""
+    script = tmp_path / "watch.py"
+    script.write_text("import sys; sys.exit(1)")
+    monkeypatch.setattr(failure.watch, "__file__", str(script))
+    made: list[Path] = []
+    new_folder = failure.new_folder
+
+    def noted(num_slots):
+        made.append(Path(new_folder(num_slots)))
+        return str(made[-1])
+
+    monkeypatch.setattr(failure, "new_folder", noted)
+    return made
+
+
+def test_a_second_run_hears_the_request_to_stop(monkeypatch):
+    requests = stop.Stop(Pair(), lambda signum: None, None)
+    seconds = iter(range(1000))
+    monkeypatch.setattr(stop.time, "monotonic", lambda: next(seconds) * stop.ASK_SECONDS / 50)
+    assert not any(requests.agreed(step) for step in range(300))
+    requests.requested = signal.SIGINT
+    assert requests.agreed(0)
+    assert requests.exit_code == 130
+
+
+def test_without_a_watcher_the_processes_remove_the_folder(folders):
+    with ending_the_job(Pair(elsewhere), Position()):
+        assert folders[0].exists()
+    assert not folders[0].exists()
+
+
+def test_containers_with_one_name_are_different_hosts(folders):
+    with ending_the_job(Pair(elsewhere), Position()):
+        assert [path.name for path in folders[0].glob("pipe*")] == ["pipe0"]
+
+
+def test_processes_of_one_container_are_on_one_host(folders):
+    with ending_the_job(Pair(), Position()):
+        assert {path.name for path in folders[0].glob("pipe*")} == {"pipe0", "pipe1"}
+
+
+def test_a_second_ctrl_c_is_one_line(monkeypatch, capsys):
+    def interrupted(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("Ctrl-C was not heard")
+
+    monkeypatch.setattr(run, "run", interrupted)
+    assert run.main(["--backend", "stacked"]) == 130
+    [line] = capsys.readouterr().err.splitlines()[-1:]
+    assert line == "gossip.run: ended at once by Ctrl-C"

@@ -1,0 +1,146 @@
+"""The command itself in two processes: how it ends, and what it leaves."""
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jobs import MPIRUN, NEED_MPI, START_SECONDS, Ended, Job, left_behind
+
+from gossip import trace
+from gossip.errors import UserError
+
+pytest.importorskip("mpi4py")
+pytestmark = NEED_MPI
+
+RUN = [sys.executable, "-m", "gossip.run"]
+LAUNCH = [sys.executable, "-m", "gossip.launch", "-n"]
+OPTIONS = shlex.split("--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1")
+FILES = {"config.toml", "trace.arrows", "summary.json", "figure.png"}
+LONG = ["--steps", "1000", "--monitor-every", "50"]
+
+
+def mpirun(*command: str) -> list[str]:
+    return [MPIRUN, "-n", "2", *command]
+
+
+def wait_for(job: Job, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not condition():
+        if time.monotonic() > deadline or job.process.poll() is not None:
+            pytest.fail(f"it did not come: {(job.folder / 'output').read_text()}")
+        time.sleep(0.01)
+
+
+def has_rows(folder: Path) -> bool:
+    with contextlib.suppress(UserError):  # not there yet, or without its head
+        return trace.load(folder).num_rows > 0
+    return False
+
+
+def summary(folder: Path) -> dict:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def pid_of(job: Job, process: int) -> int:
+    """The pid of a process of the job, by what its launcher has told it."""
+    marks = {f"{name}={process}".encode() for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK")}
+    [pid] = [
+        pid
+        for pid in left_behind(job.folder)
+        if marks & set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    ]
+    return pid
+
+
+def mistake(ended: Ended) -> str:
+    """The one sentence that a mistake is told in."""
+    assert ended.code == 2
+    assert "Traceback" not in ended.text
+    assert "BAD TERMINATION" not in ended.text
+    [line] = ended.told()
+    return line
+
+
+def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
+    out = tmp_path / "out"
+    command = [*LAUNCH, "2", *OPTIONS, "--steps", "20", "--out", str(out)]
+    ended = start_command(command).end(START_SECONDS)
+    assert ended.code == 0
+    assert ended.text.count("verdict") == 1
+    assert ended.text.count("2 processes") == 1
+    for name in ("dpsgd", "ssgd"):
+        assert {path.name for path in (out / name).iterdir()} == FILES
+        assert trace.load(out / name).num_rows == 21
+        assert (summary(out / name)["processes"], summary(out / name)["backend"]) == (2, "mpi")
+
+
+def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
+    out = tmp_path / "out"
+    job = start_command([*LAUNCH, "2", *OPTIONS, *LONG, "--out", str(out)])
+    wait_for(job, lambda: has_rows(out / "ssgd"))
+    job.process.send_signal(signal.SIGINT)
+    ended = job.end()
+    assert ended.code == 130
+    assert len(ended.told()) == 1
+    assert summary(out / "dpsgd")["verdict"] != "interrupted"
+    assert summary(out / "ssgd")["verdict"] == "interrupted"
+    assert summary(out / "ssgd")["steps"] < summary(out / "dpsgd")["steps"] == 1000
+
+
+def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
+    out = tmp_path / "out"
+    options = [*OPTIONS, "--steps", "100000", "--algorithm", "dpsgd", "--out", str(out)]
+    job = start_command(mpirun(*RUN, *options))
+    wait_for(job, lambda: has_rows(out))
+    os.kill(pid_of(job, 1), signal.SIGKILL)
+    ended = job.end()
+    assert ended.code != 0
+    [line] = ended.told()
+    assert line.startswith("learners 2-3 (process 1 on host ")
+    assert "died at step " in line
+    assert trace.load(out).num_rows > 0
+
+
+def test_processes_with_different_configs_are_told_so(start_command):
+    one, other = [*RUN, *OPTIONS, "--seed", "1"], [*RUN, *OPTIONS, "--steps", "3", "--seed", "1"]
+    command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
+    line = mistake(start_command(command).end(START_SECONDS))
+    assert "the processes disagree about config: " in line
+
+
+def test_a_config_that_one_process_misses_ends_all(start_command, tmp_path):
+    (tmp_path / "good.toml").write_text("steps = 3\n")
+    command = [*RUN, "--config", "good.toml", ":", "-n", "1", *RUN, "--config", "missing.toml"]
+    line = mistake(start_command([MPIRUN, "-n", "1", *command]).end(START_SECONDS))
+    assert line.startswith("gossip.run: on process 1: cannot read the config file missing.toml")
+
+
+def test_an_option_that_one_process_does_not_know_ends_all(start_command):
+    command = [MPIRUN, "-n", "1", *RUN, *OPTIONS, ":", "-n", "1", *RUN, "--learnes", "4"]
+    ended = start_command(command).end(START_SECONDS)
+    assert ended.code == 2
+    assert ended.text.count("on process 1:") == 1
+    assert ended.text.count("Unrecognized options: --learnes") == 1
+
+
+def test_processes_that_do_not_divide_the_learners_are_told_once(start_command):
+    line = mistake(start_command([*LAUNCH, "3", "--learners", "16"]).end(START_SECONDS))
+    assert "16 learners on 3 processes" in line
+
+
+def test_stacked_in_two_processes_is_told_once(start_command):
+    line = mistake(start_command(mpirun(*RUN, "--backend", "stacked")).end(START_SECONDS))
+    assert "backend 'stacked' keeps all learners in one process, but 2 were started" in line
+
+
+def test_help_is_printed_once(start_command):
+    ended = start_command(mpirun(*RUN, "--help")).end(START_SECONDS)
+    assert ended.code == 0
+    assert ended.text.count("usage: python -m gossip.run") == 1
