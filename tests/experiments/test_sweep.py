@@ -1,5 +1,6 @@
 """A sweep makes what is missing, keeps what is finished and leaves nothing behind."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -59,7 +60,11 @@ def test_a_failing_run_is_named_and_the_others_are_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_keeps_what_is_finished(tmp_path: Path, signum: int) -> None:
     command = [sys.executable, "-m", "experiments.fig2", "--smoke", "--folder", str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, process_group=0) as process:
+    # A test run in the background ignores Ctrl-C, and its children would inherit that.
+    hears = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, process_group=0, preexec_fn=hears
+    ) as process:
         while not sweep.finished(tmp_path / "runs" / fig2.STUDY):
             assert process.poll() is None
             time.sleep(0.05)
