@@ -168,7 +168,7 @@ class Monitoring:
     monitor: Annotated[str, _names(LEVELS)] = "standard"
     """cheap: no extra gradients; standard: adds the full gradient g, alpha_e and Delta; full: adds
     g_S, the exact split of Delta and both Hessian forms."""
-    monitor_every: int = 50
+    monitor_every: int = 25
     """Monitor, evaluate and write the trace every k steps, and always at step 0 and the last."""
     monitor_source: Annotated[str, _names(SOURCES)] = "full"
     """Samples behind g: the full training set, a fresh probe, or a probe's split halves."""

@@ -22,4 +22,4 @@ $venv/bin/python -c 'from mpi4py import MPI; assert "Open MPI" in MPI.Get_librar
 np=$1
 shift
 exec $venv/bin/python -m gossip.launch -n "$np" --module pytest -- \
-    --with-mpi -p no:cacheprovider tests/mpi "$@"
+    --with-mpi --color=no -p no:cacheprovider tests/mpi "$@"
