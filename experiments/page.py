@@ -48,8 +48,8 @@ Our reading of the tables below; the criteria in them are stricter.
 - The window is narrow. At alpha = 2, and above alpha = 1 on standardised inputs, DPSGD fails too;
   in the window a seed can still be lost, and errors of a few percent come with spikes.
 - At alpha = 1 on [0, 1] SSGD spikes; some seeds end well, others are lost.
-- 2.1 % was not seen. Noise injection, once tuned, is as good as DPSGD at alpha = 1.5; it is true
-  that only a narrow range of noise works.
+- 2.1 % was not seen. Noise where gradients are taken, once tuned, is as good as DPSGD at either
+  rate; it is true that at alpha = 1.5 only a narrow range of noise works.
 - Near the edge of stability the seed decides more than the topology does. Three seeds cannot rank
   topologies, and the spectral gap does not order them here.
 """
