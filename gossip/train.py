@@ -43,7 +43,7 @@ class Outcome:
     bytes_sent_per_learner: float = 0.0
     messages_per_learner: float = 0.0
     final: dict[str, float] = field(default_factory=dict)
-    """`train_loss`, `test_loss` and `test_error` of the final mean model w_a on whole data sets."""
+    """Loss and error of the final mean model w_a on the whole training and test sets."""
 
     @contextmanager
     def counting(self, comm: Communicator) -> Iterator[None]:

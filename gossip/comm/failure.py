@@ -86,7 +86,6 @@ def ending_the_job(
     *,
     record: Path | None = None,
     last_words: Callable[[], None] | None = None,
-    mistakes: tuple[type[BaseException], ...] = (UserError,),
 ) -> Iterator[Stop]:
     """Around everything that is done together: what ends one process ends all of them.
 
@@ -102,12 +101,11 @@ def ending_the_job(
         record: a file that gets a copy of the message, for instance in the run folder.
         last_words: called on process 0, from another thread and perhaps twice, when the job
             may be killed soon: must be quick and leave the run folder readable.
-        mistakes: what a user can mend; told without a traceback.
 
     Yields:
         The requests to stop (signals), to be asked by the loop at every step.
     """
-    host = Host(comm, position, record, mistakes)
+    host = Host(comm, position, record)
     stop = Stop(comm, host.announce_stop, last_words if comm.process == 0 else None)
     try:
         host.join()
@@ -123,17 +121,10 @@ def ending_the_job(
 class Host:
     """What the processes of one host share: their positions, who speaks, and the watcher."""
 
-    def __init__(
-        self,
-        comm: "Communicator",
-        position: Position,
-        record: Path | None,
-        mistakes: tuple[type[BaseException], ...],
-    ) -> None:
+    def __init__(self, comm: "Communicator", position: Position, record: Path | None) -> None:
         self._comm: Any = comm
         self._position = position
         self._record = str(record) if record else None
-        self._mistakes = mistakes
         self._folder: Path | None = None
         self._watched = False
         self.name = name_of(comm)
@@ -196,7 +187,7 @@ class Host:
 
     def end(self, error: BaseException) -> None:
         """End the job because of `error`; comes back only if this process may raise it."""
-        planned = isinstance(error, (*self._mistakes, SystemExit))
+        planned = isinstance(error, UserError | SystemExit)
         if self._comm.processes == 1:
             if not planned:
                 error.add_note(f"{self.name} failed at {self._position}")
@@ -211,14 +202,14 @@ class Host:
             self._tidy()  # who comes later finds no folder, and so nothing to claim
         else:
             time.sleep(SPEAKER_SECONDS)
-        code = 2 if isinstance(error, self._mistakes) else exit_code(error)
+        code = 2 if isinstance(error, UserError) else exit_code(error)
         self._comm.abort(code)
         time.sleep(SPEAKER_SECONDS)  # MPICH's Abort comes back, and the kill follows
         os._exit(code)
 
     def _message(self, error: BaseException) -> str:
         place = f"{self.name} failed at {self._position}"
-        if isinstance(error, self._mistakes):
+        if isinstance(error, UserError):
             return f"{place}: {error}"
         trace = "".join(traceback.format_exception(error))
         return f"{trace}{place}: {type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.comm.base import Pending, Traffic
-from gossip.comm.product import ByIdentity, product
+from gossip.comm.product import ByIdentity, Product, product
 
 POLL_SECONDS = 0.01
 
@@ -22,13 +22,13 @@ class Plan:
     """What this process sends, receives and multiplies for one mixing matrix."""
 
     receives: list[tuple[int, int]]
-    """(learner, process that hosts it): one row each, in the order of the columns of `theirs`."""
+    """(learner, process that hosts it): one row each, in the order that `mix_theirs` takes them."""
     sends: list[tuple[int, int]]
     """(hosted learner, process that needs its row)."""
-    own: csr_array
-    """[local, local]: the weights of the rows that are here."""
-    theirs: csr_array
-    """[local, len(receives)]: the weights of the rows that arrive."""
+    mix_own: Product
+    """[local, d] -> [local, d]: the part of W X from the rows that are here."""
+    mix_theirs: Product
+    """[len(receives), d] -> [local, d]: the part from the rows that arrive."""
 
 
 class Mpi:
@@ -52,7 +52,6 @@ class Mpi:
         self.hosted = range(self.process * self._local, (self.process + 1) * self._local)
         self.traffic = Traffic()
         self._plan = ByIdentity(self._planned)
-        self._products: dict[object, ByIdentity] = {}
         self._idle: list[NDArray[np.uint8]] = []
 
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:
@@ -76,12 +75,11 @@ class Mpi:
         ]
 
         def finish() -> Tensor:
-            mix_own, mix_theirs = self._product(w, plan, rows)
-            mixed = mix_own(rows)  # before the wait: the messages may still be under way
+            mixed = plan.mix_own(rows)  # before the wait: the messages may still be under way
             self._wait(requests)
             if plan.receives:
                 received = torch.from_numpy(arrivals).view(rows.dtype).view(-1, *rows.shape[1:])
-                mixed += mix_theirs(received)
+                mixed += plan.mix_theirs(received)
             self._idle.append(buffer)
             return mixed.to(x.device)
 
@@ -143,17 +141,9 @@ class Mpi:
         return Plan(
             receives=[(int(k), int(k) // self._local) for k in remote],
             sends=[(self.hosted.start + int(k), int(process)) for k, process in pairs],
-            own=columns[:, self.hosted.start : self.hosted.stop].tocsr(),
-            theirs=columns[:, remote].tocsr(),
+            mix_own=product(columns[:, self.hosted.start : self.hosted.stop].tocsr()),
+            mix_theirs=product(columns[:, remote].tocsr()),
         )
-
-    def _product(self, w: csr_array, plan: Plan, rows: Tensor) -> tuple[Any, Any]:
-        if rows.dtype not in self._products:
-            like = rows.new_empty(0)
-            self._products[rows.dtype] = ByIdentity(
-                lambda w: (product(self._plan(w).own, like), product(self._plan(w).theirs, like))
-            )
-        return self._products[rows.dtype](w)
 
     def _buffer(self, num_bytes: int) -> NDArray[np.uint8]:
         """Memory for arriving rows; as many buffers live as mixes were in flight at once."""

@@ -4,11 +4,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
 T = TypeVar("T")
+
+Product = Callable[[Tensor], Tensor]
+"""x [columns, d] -> w x [rows, d]."""
 
 DENSE_FROM = 0.5
 """Share of non-zeros from which a dense product is faster than a sparse one (n = 5, 16, 64)."""
@@ -38,15 +42,28 @@ class ByIdentity(Generic[T]):
         return plan
 
 
-def product(w: csr_array, like: Tensor) -> Callable[[Tensor], Tensor]:
-    """The function x [columns, d] -> w x [rows, d] for tensors of the dtype and device of `like`.
+def product(w: csr_array) -> Product:
+    """The function x [columns, d] -> w x [rows, d]; w is prepared once for each kind of tensor."""
+    prepared: dict[tuple[torch.dtype, torch.device], Product] = {}
+
+    def multiply(x: Tensor) -> Tensor:
+        kind = (x.dtype, x.device)
+        if kind not in prepared:
+            prepared[kind] = _prepared(w, *kind)
+        return prepared[kind](x)
+
+    return multiply
+
+
+def _prepared(w: csr_array, dtype: torch.dtype, device: torch.device) -> Product:
+    """The product for tensors of this dtype and device.
 
     SciPy's CSR kernel reads and writes the tensors' memory in place and beat torch's sparse
     product on a CPU at every n tried; it has no half precision and no CUDA.
     """
     sparse_fits = w.nnz < DENSE_FROM * w.shape[0] * w.shape[1]
-    if sparse_fits and like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64):
-        csr = w.astype(like.detach().numpy().dtype)
+    if sparse_fits and device.type == "cpu" and dtype in (torch.float32, torch.float64):
+        csr = w.astype(np.float32 if dtype == torch.float32 else np.float64)
         return lambda x: torch.from_numpy(csr @ x.detach().numpy())
-    dense = torch.as_tensor(w.toarray(), dtype=like.dtype, device=like.device)
+    dense = torch.as_tensor(w.toarray(), dtype=dtype, device=device)
     return lambda x: dense @ x
