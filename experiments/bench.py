@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,17 +19,18 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import topologies
+from gossip.algorithms import Gradient
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
 from gossip.comm.start import connect
-from gossip.config import Config, Data, Gossip, Monitoring
+from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
 from gossip.data import Dataset, from_arrays
 from gossip.models import mlp
 from gossip.monitor import LEVELS, Moment, Monitor
+from gossip.rates import Controller
 from gossip.study import algorithm, prepare
 
 TOTAL_BATCH = 2000
@@ -80,43 +81,56 @@ def mnist_like() -> Dataset:
     return from_arrays("random", "random", (inputs[0], labels[0], inputs[1], labels[1]))
 
 
+def cifar_like() -> Dataset:
+    """Random bytes in CIFAR-10's shape, few of them."""
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 256, (size, 3, 32, 32), dtype=np.uint8) for size in (500, 100)]
+    labels = [rng.permutation(size) % 10 for size in (500, 100)]
+    return from_arrays("random", "random", (inputs[0], labels[0], inputs[1], labels[1]))
+
+
 def study_of(n: int, batch: int, dataset: str = "experiments.bench:mnist_like") -> Config:
     """The default study's model for n learners."""
     return Config(
         algorithm=("dpsgd",),
         gossip=Gossip(learners=n),
         data=Data(dataset=dataset, batch_size=batch),
+        rate=Rate(lr=LR),
         monitoring=Monitoring(monitor="cheap"),
     )
 
 
 class Bench:
-    """One step of DPSGD with everything but the data loading around it."""
+    """One step of an algorithm with everything but the data loading around it."""
 
     def __init__(self, config: Config, comm: Communicator) -> None:
         self.study = prepare(config, comm)
         self.comm = comm
-        self.dpsgd = algorithm("dpsgd", self.study)
-        self.state = self.dpsgd.init(self.study.task.init(0), len(comm.hosted))
+        self.algorithm = algorithm(config.algorithm[0], self.study)
+        self.state = self.algorithm.init(self.study.task.init(0), len(comm.hosted))
+        self.rates = Controller(self.study.rule, comm)
         self.inputs, self.labels = self.study.task.train.batch(self.study.sampler.indices(0))
         self.t = 0
 
     @property
-    def gradient(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    def gradient(self) -> Gradient:
         """The gradient on the one batch of this bench."""
-        return partial(self.study.task.gradient, inputs=self.inputs, labels=self.labels)
+        squares = self.study.rule.needs_norms
+        return partial(
+            self.study.task.gradient, inputs=self.inputs, labels=self.labels, squares=squares
+        )
 
     def step(self) -> None:
         """Mix, gradient, update."""
         w = self.study.topology.matrix(self.t)
-        self.state, self.last = self.dpsgd.step(
-            self.state, self.gradient, w, lambda gradients: LR, self.comm
+        self.state, self.last = self.algorithm.step(
+            self.state, self.gradient, w, self.rates.at(self.t), self.comm
         )
         self.t += 1
 
     def compute(self) -> None:
         """The same without neighbours."""
-        gradients, _ = self.gradient(self.state.x)
+        gradients = self.gradient(self.state.x).values
         self.state.optimizer.step(self.state.x, gradients, LR)
 
 
@@ -207,8 +221,42 @@ def monitor_levels(rounds: int, n: int = 16, batch: int = 125) -> Table:
     return table("one call of the monitor", "step", rows)
 
 
+def rate_rules(rounds: int) -> Table:
+    """An SSGD update with the rules that measure gradients against one with a constant rate."""
+    rows = {}
+    for model, n, batch in RATE_STUDIES:
+        variants = rate_variants(model, n, batch, Stacked(n))
+        rows[f"{model} n={n} B={batch}"] = medians(variants, rounds if model == "mlp" else 3)
+    return table("an SSGD update by learning-rate rule, all learners in one process", PLAIN, rows)
+
+
+PLAIN = "constant rate"
+RATE_STUDIES = (("mlp", 16, 125), ("mlp", 1, 128), ("resnet18", 2, 8), ("resnet18", 1, 16))
+"""(model, n, B); alone a learner has nothing to measure but pays for measuring."""
+
+
+def rate_variants(model: str, n: int, batch: int, comm: Communicator) -> dict[str, Step]:
+    """SSGD steps of one model by scaling."""
+    dataset = "experiments.bench:cifar_like" if model == "resnet18" else None
+    base = study_of(n, batch, dataset or "experiments.bench:mnist_like")
+    variants = {}
+    for name, scaling in ((PLAIN, "none"), ("AdaScale", "adascale"), ("LENA", "lena")):
+        config = replace(
+            base,
+            algorithm=("ssgd",),
+            model=Model(model=model),
+            rate=Rate(lr=1e-3, momentum=0.9, scaling=scaling),
+        )
+        variants[name] = Bench(config, comm).step
+    return variants
+
+
 def mpi_part(rounds: int) -> None:
     """Under mpirun: a step with neighbours against the same without."""
+    comm = connect("mpi", 2)
+    rows = {"mlp, n=2 B=128": medians(rate_variants("mlp", 2, 128, comm), 10 * rounds)}
+    if comm.process == 0:
+        Console(width=120).print(table("an SSGD update by rule, 2 processes", PLAIN, rows))
     rows = {}
     for batch in (125, 32):
         bench = Bench(study_of(16, batch), connect("mpi", 16))
@@ -228,7 +276,7 @@ def main() -> None:
         mpi_part(options.rounds)
         return
     console = Console(width=120)
-    for part in (stacked_steps, mixing, monitor_levels):
+    for part in (stacked_steps, mixing, monitor_levels, rate_rules):
         console.print(part(options.rounds))
     command = [sys.executable, "-m", "gossip.launch", "-n", "2", "--module", "experiments.bench"]
     subprocess.run([*command, "--mpi-part", "--rounds", str(options.rounds)], check=True)

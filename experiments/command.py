@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments import sweep
 from experiments.scale import FULL, Scale, smoke
+from gossip import sweep
 from gossip.errors import UserError
 
 

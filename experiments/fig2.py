@@ -10,10 +10,11 @@ from typing import Annotated
 
 import tyro
 
-from experiments import fig2_pictures, outcomes, ssgd_star, sweep
+from experiments import fig2_pictures, outcomes, ssgd_star
 from experiments.command import Options, guarded
 from experiments.drawing import save
 from experiments.scale import Scale, run_config
+from gossip import sweep
 from gossip.config import Config, Gossip
 from gossip.errors import one_of
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from experiments import sweep
 from experiments.scale import Scale
+from gossip import sweep
 from gossip.report import Run, load_runs
 from gossip.report.series import alpha_ratio, first_not_finite
 from gossip.verdict import CONSTANT_PREDICTOR_BAND

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from experiments import sweep
 from experiments.outcomes import Row
 from experiments.scale import Scale, run_config
 from gossip import folder as run_folder
+from gossip import sweep
 from gossip.config import Config, Gossip
 
 STUDY = "ssgd-star"

@@ -5,10 +5,11 @@ import sys
 import tyro
 
 import topologies
-from experiments import outcomes, sweep, topology_pictures
+from experiments import outcomes, topology_pictures
 from experiments.command import Options, guarded
 from experiments.drawing import save
 from experiments.scale import Scale, run_config
+from gossip import sweep
 from gossip.config import Config, Gossip
 
 STUDY = "topologies"

@@ -12,6 +12,9 @@ R = TypeVar("R")
 PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation")
 """Named parts of a step; what is in none of them is `other`."""
 
+TRAINING = ("data", "gradient", "communication_wait", "optimizer")
+"""Those that a run without an onlooker would have too."""
+
 
 class Clock:
     """Seconds per phase; a phase inside another is taken out of the outer one.
@@ -54,6 +57,10 @@ class Clock:
         """Count `seconds` for `target` instead of `source`."""
         self.seconds[source] -= seconds
         self.seconds[target] += seconds
+
+    def training(self) -> float:
+        """Seconds so far in all phases but the monitor's and the evaluation's."""
+        return sum(self.seconds[phase] for phase in TRAINING)
 
     def report(self) -> dict[str, float]:
         """Seconds by phase, with `total` and `other`."""

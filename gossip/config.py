@@ -18,9 +18,10 @@ from gossip.errors import UserError, one_of, suggestion
 from gossip.models import ACTIVATIONS, MODELS
 from gossip.monitor import LEVELS, SOURCES
 from gossip.optim import OPTIMIZERS
-from gossip.rates import DECAYS, WARMUPS
+from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
 
 DTYPES = ("float32", "float64")
+BATCH_NORMS = ("recalibrate", "average", "first")
 
 
 def _names(*tables: Any, own: str = "") -> Any:
@@ -78,12 +79,15 @@ class Data:
     shards with skewed labels."""
     concentration: float = 0.5
     """dirichlet: the smaller, the more skewed."""
+    validation: int = 0
+    """Training samples held out, evenly over the classes, to judge by instead of the test set."""
     replacement: bool = False
     """Draw batches with replacement instead of walking through the shard each epoch."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         _at_least(1, batch_size=self.batch_size)
+        _at_least(0, validation=self.validation)
         if ":" not in self.dataset and self.data_dir is None:
             one_of(DATASETS, self.dataset, "dataset")
         one_of(INPUT_SCALINGS, self.inputs, "input scaling")
@@ -101,7 +105,12 @@ class Model:
     widths: tuple[int, ...] = (50, 50)
     """mlp: sizes of the hidden layers."""
     activation: Annotated[str, _names(ACTIVATIONS)] = "relu"
-    """mlp and lenet."""
+    """Of models that have a choice."""
+    model_options: tuple[str, ...] = ()
+    """Further options of the model as key=value, for example width=16."""
+    batch_norm: Annotated[str, _names(BATCH_NORMS)] = "recalibrate"
+    """Running statistics that the mean model is judged with: recalibrate, measured anew on
+    training samples; average, of the learners'; first, those of learner 0."""
     dtype: Annotated[str, _names(DTYPES)] = "float32"
     """Precision of weights and gradients; the monitor's sums are float64 either way."""
 
@@ -111,54 +120,90 @@ class Model:
             one_of(MODELS, self.model, "model")
         one_of(ACTIVATIONS, self.activation, "activation")
         one_of(DTYPES, self.dtype, "dtype")
+        one_of(BATCH_NORMS, self.batch_norm, "BatchNorm policy")
         for width in self.widths:
             _at_least(1, widths=width)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """How fast it learns: learning rate = lr x warm-up x decay."""
+    """How fast it learns: learning rate = lr x scaling x warm-up x decay x layer ratio."""
 
     lr: float = 1.5
     """Base learning rate alpha."""
+    scaling: Annotated[str, _names(SCALINGS)] = "none"
+    """What the larger batch multiplies it by: linear, k; sqrt, its root; adascale, the gain of the
+    whole gradient; lena, the variance of each layer's own."""
+    scaling_options: tuple[str, ...] = ()
+    """adascale: progress=tau average= first=; lena: clip= share= share_seed= granularity= epsilon=
+    average= clipped_state=."""
+    baseline_batch: Annotated[int | None, arg(metavar="INT")] = None
+    """B_0, the total batch that --lr belongs to, so that k = n B / B_0 (default: one learner's)."""
     warmup: Annotated[str, _names(WARMUPS)] = "none"
-    """fixed: linear, per step."""
-    warmup_steps: int = 100
-    """fixed warm-up: its length."""
-    warmup_start: float = 0.0
-    """fixed warm-up: the factor it starts from."""
+    """fixed: linear in time; state-aware: as fast as the gradient variances add up; legw: linear
+    over k times the baseline's epochs."""
+    warmup_steps: Annotated[int | None, arg(metavar="INT")] = None
+    """Length of the warm-up in steps ..."""
+    warmup_epochs: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """... or in epochs (legw: those of the baseline) ..."""
+    warmup_share: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """... or as a share of the run (default: fixed 0.055; state-aware 0.05, its alpha)."""
+    warmup_options: tuple[str, ...] = ()
+    """fixed: start=0 (default: from the unscaled rate); state-aware: accumulate=after; legw:
+    shape=quadratic."""
     decay: Annotated[str, _names(DECAYS)] = "constant"
     """How the rate falls over the run's budget of steps."""
     decay_at: tuple[float, ...] = (0.5, 0.75)
     """step decay: milestones, each a share of the budget."""
     decay_factor: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """step: factor at each milestone (default 0.1); exponential and cosine: factor at the end of
-    the budget (default 0.01 and 0)."""
+    """step: factor at each milestone (default 0.1); exponential, cosine and polynomial: factor at
+    the end of the budget (default 0.01, 0 and 0)."""
+    decay_options: tuple[str, ...] = ()
+    """polynomial: power=2; roller-coaster: min_lr= reference=paper-example."""
+    layer_ratio: Annotated[str, _names(LAYER_RATIOS)] = "off"
+    """Multiply each layer's rate by ||w|| / ||g|| within limits: fixed, or quantiles of them."""
+    layer_ratio_limits: Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER")] = None
+    """Limits of the layer ratio (default: fixed 0.1 10; quantile 0.1 0.9)."""
     optimizer: Annotated[str, _names(OPTIMIZERS)] = "sgd"
-    """torch.optim on each learner's own weights, its state local."""
+    """Of torch.optim, or lars, larc, lamb; on each learner's own weights, its state local."""
     momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """Momentum of sgd (default 0), nesterov (0.9), rmsprop (0)."""
-    weight_decay: float = 0.0
-    """Weight decay lambda, at the learner's own weights."""
+    """Momentum of sgd (default 0), nesterov, lars and larc (0.9), rmsprop (0)."""
+    weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Weight decay lambda, at the learner's own weights (default 0; lars 1e-4)."""
     optimizer_options: tuple[str, ...] = ()
-    """Further arguments of the torch optimizer as key=value, for example eps=1e-6."""
+    """Further arguments of the optimizer as key=value, for example eps=1e-6."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
+        one_of(SCALINGS, self.scaling, "scaling")
         one_of(WARMUPS, self.warmup, "warm-up")
         one_of(DECAYS, self.decay, "decay")
         one_of(OPTIMIZERS, self.optimizer, "optimizer")
+        layer_ratio(self.layer_ratio, self.layer_ratio_limits)
         _not_negative(
             lr=self.lr,
-            weight_decay=self.weight_decay,
+            weight_decay=self.weight_decay or 0.0,
             momentum=self.momentum or 0.0,
-            warmup_start=self.warmup_start,
             decay_factor=self.decay_factor or 0.0,
+            warmup_epochs=self.warmup_epochs or 0.0,
         )
-        _at_least(1, warmup_steps=self.warmup_steps)
+        for name in ("warmup_steps", "baseline_batch"):
+            if (value := getattr(self, name)) is not None:
+                _at_least(1, **{name: value})
+        self._check_lengths()
         for share in self.decay_at:
             if not 0 <= share <= 1:
                 raise UserError(f"decay_at={share}: a milestone is a share of the run, in [0, 1]")
+
+    def _check_lengths(self) -> None:
+        lengths = ("warmup_steps", "warmup_epochs", "warmup_share")
+        given = [name for name in lengths if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise UserError(f"{' and '.join(given)} say the same in two units: give one of them")
+        if self.warmup_share is not None and not 0 < self.warmup_share <= 1:
+            raise UserError(
+                f"warmup_share={self.warmup_share}: it is a share of the run, in (0, 1]"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +221,8 @@ class Monitoring:
     """Samples of a probe."""
     hessian_samples: int = 2_000
     """full: training samples behind the Hessian of Delta2's second form; 0 for all of them."""
+    lipschitz_samples: int = 0
+    """Samples of the probe for the local Lipschitz constant L(x, g); 0: it is not measured."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -183,7 +230,7 @@ class Monitoring:
         one_of(SOURCES, self.monitor_source, "monitor source")
         _at_least(1, monitor_every=self.monitor_every)
         _at_least(2, probe=self.probe)
-        _at_least(0, hessian_samples=self.hessian_samples)
+        _at_least(0, hessian_samples=self.hessian_samples, lipschitz_samples=self.lipschitz_samples)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,9 @@ class ProgressLine:
             self._bar.update(self._task, completed=step, values=values_line(newest))
             return
         now = time.monotonic()
-        if step in (0, self._steps) or now - self._last_line >= SECONDS_BETWEEN_LINES:
+        # The row of the end has no mini-batch; a run may end before its last step, or by tau.
+        is_end = "train_loss" not in newest
+        if step == 0 or is_end or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             line = f"{self._name:>9} {step:>6}/{self._steps}  {values_line(newest)}"
             print(line, file=self._stream, flush=True)

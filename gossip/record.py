@@ -9,12 +9,15 @@ from typing import Any
 
 from gossip import folder as run_folder
 from gossip.config import to_tables
-from gossip.monitor import LEVELS
+from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.progress import ProgressLine
 from gossip.study import Study
 from gossip.trace import Trace
 from gossip.train import COLUMNS, Outcome, Rows
 from topologies import certificate
+
+WARM = "warmup_end/"
+"""Columns of the trace that say when a layer's warm-up ended, in steps."""
 
 
 class Record:
@@ -27,7 +30,7 @@ class Record:
     def __init__(self, study: Study, algorithm: str, path: Path) -> None:
         self._study, self._algorithm, self._path = study, algorithm, path
         self._writes = study.comm.process == 0
-        self._best: tuple[float, int] | None = None
+        self._best: dict[str, tuple[float, int]] = {}
         self._initial_loss: float | None = None
         self._newest: dict[str, float] = {}
         self._facts = run_folder.facts() if self._writes else {}
@@ -39,7 +42,8 @@ class Record:
         if self._writes:
             run_folder.create(self._path)
             run_folder.write_config(self._path, self._tables())
-            self._trace = Trace(self._path, (*COLUMNS, *LEVELS["full"]))
+            columns = (*COLUMNS, *LEVELS["full"], *LIPSCHITZ, *self._study.rule.columns)
+            self._trace = Trace(self._path, columns)
             self._progress = ProgressLine(self._algorithm, self._study.steps)
             self._progress.__enter__()
         return self
@@ -74,9 +78,10 @@ class Record:
             self._newest |= row
             if "train_loss" in row and self._initial_loss is None:
                 self._initial_loss = row["train_loss"]
-            error = row.get("test_error")
-            if error is not None and (self._best is None or error < self._best[0]):
-                self._best = (error, int(row["step"]))
+            for name in ("test_error", "validation_error"):
+                error = row.get(name)
+                if error is not None and (name not in self._best or error < self._best[name][0]):
+                    self._best[name] = (error, int(row["step"]))
 
     def _tables(self) -> dict[str, Any]:
         """config.toml: the config of this run alone, and a [record] that a rerun skips."""
@@ -108,8 +113,8 @@ class Record:
 
     def _known(self) -> dict[str, Any]:
         """What the trace's newest rows say."""
-        best_error, best_step = self._best or (None, None)
-        return {
+        best_error, best_step = self._best.get("test_error", (None, None))
+        known: dict[str, Any] = {
             "steps": int(self._newest.get("step", -1)) + 1,
             "train_loss": self._newest.get("loss_mean_model", self._newest.get("train_loss")),
             "initial_train_loss": self._initial_loss,
@@ -117,6 +122,17 @@ class Record:
             "best_test_error": best_error,
             "best_step": best_step,
         }
+        if "validation_error" in self._best:
+            known["validation_error"] = self._newest["validation_error"]
+            best_error, best_step = self._best["validation_error"]
+            known |= {"best_validation_error": best_error, "best_validation_step": best_step}
+        ends = {k.partition("/")[2]: v for k, v in self._newest.items() if k.startswith(WARM)}
+        if ends:
+            # A warm-up that has not ended is null.
+            known["warmup_end_epochs"] = {
+                layer: self._study.sampler.epoch(1) * step for layer, step in ends.items()
+            }
+        return known
 
 
 def _end(outcome: Outcome) -> dict[str, Any]:

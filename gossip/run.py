@@ -1,6 +1,5 @@
 """The command: `python -m gossip.run`, alone or under mpirun."""
 
-import argparse
 import hashlib
 import itertools
 import json
@@ -23,10 +22,11 @@ from gossip.comm.failure import Position, ending_the_job
 from gossip.comm.start import NoMPIError, choose, speaks
 from gossip.comm.stop import Stop
 from gossip.comm.together import agree, together
-from gossip.config import Config, load, to_tables
+from gossip.config import Config, to_tables
 from gossip.errors import UserError
+from gossip.presets import PRESETS, starting_point
 from gossip.record import Record
-from gossip.study import Study, algorithm, prepare, rule
+from gossip.study import Study, algorithm, prepare
 from gossip.train import train
 
 T = TypeVar("T")
@@ -42,6 +42,8 @@ class Command:
 
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """TOML file with any of the options below; flags on the command line win."""
+    preset: Annotated[str | None, tyro.conf.arg(metavar="|".join(PRESETS))] = None
+    """A paper's method or recipe, laid under the config file and the flags."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Run folder; with several algorithms, one folder in it for each (default: runs/TIME)."""
     options: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
@@ -76,17 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str]) -> Command:
-    """The command line over the config file, if one is named, over the defaults.
+    """The command line over the config file over the preset, if they are named, over the defaults.
 
     Raises:
         UserError: something in it cannot be run.
         SystemExit: --help, or an option that does not exist.
     """
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--config", type=Path)
-    path = first.parse_known_args(argv)[0].config
-    flags = {argument.split("=")[0].lstrip("-").replace("-", "_") for argument in argv}
-    default = Command(config=path, options=load(path, flags) if path else Config())
+    path, preset, options = starting_point(argv)
+    default = Command(config=path, preset=preset, options=options)
     return tyro.cli(
         Command,
         args=argv,
@@ -112,13 +111,14 @@ def run(
     folders = {name: out if len(algorithms) == 1 else out / name for name in algorithms}
     if comm.process == 0:
         print(introduction(study, out), file=sys.stderr, flush=True)
+        for warning in study.warnings:
+            print(f"gossip.run: note: {warning}", file=sys.stderr, flush=True)
     for name, folder in folders.items():
         with Record(study, name, folder) as record:
             records.append(record)
             outcome = train(
                 study,
                 algorithms[name],
-                rule(config),
                 record=record.rows,
                 position=position,
                 stop=stop.agreed,

@@ -19,6 +19,8 @@ NOISE = 4
 """SSGD*'s delta_j: (seed, NOISE, learner, step)."""
 PROBE = 5
 """Samples the monitor measures on: (seed, PROBE, step)."""
+LAYERS = 6
+"""Layers with a rate of their own, where only some have one: (seed, LAYERS)."""
 
 
 def generator(seed: int, stream: int, *address: int) -> np.random.Generator:

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,14 @@ from gossip.errors import UserError, load_object, lookup
 from gossip.models import MODELS
 from gossip.monitor import Monitor
 from gossip.optim import OPTIMIZERS, FlatOptimizer
-from gossip.rates import DECAYS, WARMUPS, Rule, Schedule
+from gossip.rates import Rule
+from gossip.recipe import budget, parse_options, rule, warnings
 from gossip.task import Task
 
 
 @dataclass(frozen=True)
 class Study:
-    """What the algorithms of one command share: the same data, start, batches and topology."""
+    """What the algorithms of one command share: data, start, batches, topology and rate."""
 
     config: Config
     comm: Communicator
@@ -34,9 +35,13 @@ class Study:
     task: Task
     sampler: Sampler
     topology: topologies.Topology
+    rule: Rule
     steps: int
+    """Updates at most."""
     make_monitor: Callable[[], Monitor]
     """A monitor remembers the last gradients, so each run has its own."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know before it starts."""
 
 
 def prepare(config: Config, comm: Communicator) -> Study:
@@ -50,9 +55,16 @@ def prepare(config: Config, comm: Communicator) -> Study:
         UserError: something in the config does not fit.
     """
     dataset = _dataset(config)
-    train, test = splits(dataset, config.data.inputs, _dtype(config))
+    train, test, validation = splits(
+        dataset, config.data.inputs, _dtype(config), config.data.validation
+    )
     task = Task(
-        _model(config, dataset), train, test, dtype=_dtype(config), num_classes=dataset.num_classes
+        _model(config, dataset),
+        train,
+        test,
+        dtype=_dtype(config),
+        num_classes=dataset.num_classes,
+        validation=validation,
     )
     sampler = Sampler(
         len(train),
@@ -62,12 +74,11 @@ def prepare(config: Config, comm: Communicator) -> Study:
         config.seed,
         partition=config.data.partition,
         replacement=config.data.replacement,
-        labels=dataset.train_labels,
+        labels=train.labels,
         concentration=config.data.concentration,
     )
-    steps = config.steps
-    if config.epochs is not None:
-        steps = max(1, math.ceil(config.epochs * sampler.steps_per_epoch))
+    length = budget(config, len(train))
+    rates = rule(config.rate, length, task.layers)
     make_monitor = partial(
         Monitor,
         task,
@@ -75,10 +86,22 @@ def prepare(config: Config, comm: Communicator) -> Study:
         source=config.monitoring.monitor_source,
         probe=config.monitoring.probe,
         hessian_samples=config.monitoring.hessian_samples or None,
+        lipschitz_samples=config.monitoring.lipschitz_samples,
         seed=config.seed,
     )
     make_monitor()  # refuses a bad level or source now
-    return Study(config, comm, dataset, task, sampler, _topology(config), steps, make_monitor)
+    return Study(
+        config,
+        comm,
+        dataset,
+        task,
+        sampler,
+        _topology(config),
+        rates,
+        max(1, math.ceil(rates.most_steps)),
+        make_monitor,
+        tuple(warnings(rates)),
+    )
 
 
 def algorithm(name: str, study: Study) -> Algorithm:
@@ -87,42 +110,6 @@ def algorithm(name: str, study: Study) -> Algorithm:
     settings = Settings(gossip.order, gossip.noise_std, gossip.noise_mode, study.config.seed)
     make = lookup(ALGORITHMS, name, "algorithm")
     return make(_optimizer(study.config, study.task), settings)
-
-
-def rule(config: Config) -> Rule:
-    """The learning-rate rule of a config."""
-    rate = config.rate
-    factor = rate.decay_factor
-    warmup: dict[str, dict[str, Any]] = {
-        "fixed": {"steps": rate.warmup_steps, "start": rate.warmup_start}
-    }
-    decay: dict[str, dict[str, Any]] = {
-        "step": {"at": rate.decay_at, "factor": 0.1 if factor is None else factor},
-        "exponential": {"factor": 0.01 if factor is None else factor},
-        "cosine": {"floor": factor or 0.0},
-    }
-    return Schedule(
-        rate.lr,
-        WARMUPS[rate.warmup](**warmup.get(rate.warmup, {})),
-        DECAYS[rate.decay](**decay.get(rate.decay, {})),
-    )
-
-
-def parse_options(options: Iterable[str], kind: str) -> dict[str, str]:
-    """key=value strings as a dictionary.
-
-    Raises:
-        UserError: one without "=", or a key given twice.
-    """
-    parsed: dict[str, str] = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or not key:
-            raise UserError(f"{kind} option {option!r}: write it as key=value")
-        if key in parsed:
-            raise UserError(f"{kind} option {key!r} is given twice")
-        parsed[key.replace("-", "_")] = value
-    return parsed
 
 
 def _dtype(config: Config) -> torch.dtype:
@@ -136,18 +123,24 @@ def _dataset(config: Config) -> Dataset:
 
 def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
     name, model = config.model.model, config.model
-    options = {"widths": model.widths, "activation": model.activation}
-    if ":" in name:
-        build, options = load_object(name, "model"), {}
-    else:
-        build = lookup(MODELS, name, "model")
-        options = {k: v for k, v in options.items() if k in inspect.signature(build).parameters}
+    build = load_object(name, "model") if ":" in name else lookup(MODELS, name, "model")
+    try:
+        takes = inspect.signature(build).parameters
+    except (TypeError, ValueError) as error:
+        raise UserError(f"model {name!r} cannot be called: {error}") from error
+    flags = {"widths": model.widths, "activation": model.activation}
+    options = {k: v for k, v in flags.items() if k in takes and ":" not in name}
+    options |= {
+        key: literal("model", key, value)
+        for key, value in parse_options(model.model_options, "model").items()
+    }
     arguments = (dataset.input_shape, dataset.num_classes)
     try:
         inspect.signature(build).bind(*arguments, **options)
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise UserError(
-            f"model {name!r} cannot be called as (input_shape, num_classes): {error}"
+            f"model {name!r} cannot be called as (input_shape, num_classes"
+            f"{''.join(f', {key}=' for key in options)}): {error}"
         ) from error
     make = partial(build, *arguments, **options)
     if not isinstance(made := make(), nn.Module):
@@ -180,13 +173,14 @@ def _optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
         if "momentum" not in accepted:
             raise UserError(f"optimizer {rate.optimizer!r} has no momentum; leave --momentum away")
         options["momentum"] = rate.momentum
-    options["weight_decay"] = rate.weight_decay
+    if rate.weight_decay is not None:
+        options["weight_decay"] = rate.weight_decay
     for key, value in parse_options(rate.optimizer_options, "optimizer").items():
         if key not in accepted or key in ("params", "lr"):
             raise UserError(
                 f"optimizer {rate.optimizer!r} has no option {key!r}; it has {', '.join(accepted)}"
             )
-        options[key] = _literal(key, value)
+        options[key] = literal("optimizer", key, value)
     # lr only fills the place: FlatOptimizer sets the real rate at each step.
     make = partial(kind.make, lr=1.0, **options)
     try:
@@ -196,15 +190,25 @@ def _optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
     return lambda: FlatOptimizer(make, task.layers, elementwise=kind.elementwise)
 
 
-def _literal(key: str, value: str) -> object:
-    """A number, true/false, or comma-separated numbers."""
+def literal(kind: str, key: str, value: str) -> object:
+    """A number, true/false, comma-separated numbers, or else the text itself.
+
+    Raises:
+        UserError: there is no text.
+    """
+    if not value:
+        raise UserError(f"{kind} option {key}=: give a value")
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
     try:
-        numbers = tuple(float(part) for part in value.split(","))
+        numbers = tuple(_number(part) for part in value.split(","))
     except ValueError:
-        raise UserError(
-            f"optimizer option {key}={value!r}: give a number, true or false, "
-            "or numbers with commas"
-        ) from None
+        return value
     return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _number(text: str) -> float | int:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -10,10 +10,19 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
+from gossip.comm.base import Communicator
 from gossip.errors import UserError
 
 CHUNK = 2_000
-"""Samples per forward pass where a whole data set is walked through."""
+"""Labels per forward pass where a whole data set is walked through; as many samples, or words."""
+
+RECALIBRATION_CHUNK = 256
+"""Samples per forward pass, at most, where BatchNorm's statistics are measured."""
+
+ROWS_AT_ONCE = 2**24
+"""Numbers in the gradients of several learners that are held while a shared row is summed up."""
+
+_NORM = nn.modules.batchnorm._NormBase
 
 
 class Samples(Protocol):
@@ -36,18 +45,36 @@ class Layer(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Sums over samples, so that shares of a data set can be added up."""
+    """Sums over labels, so that shares of a data set can be added up."""
 
     loss: float
     errors: int
-    samples: int
+    labels: int
+    """As many as samples, or as the tokens in them."""
+
+
+class Gradients(NamedTuple):
+    """Raw gradients of one step, and what only whoever computes them can know."""
+
+    values: Tensor
+    """[rows, d]: one row per learner, or the mean over this process's learners."""
+    losses: Tensor
+    """Mini-batch losses, [rows]."""
+    squares: Tensor | None = None
+    """||g_i||^2 by layer, [rows, layers] float64, averaged over the learners behind a row; None
+    where each row is one learner's own gradient and can be asked itself."""
 
 
 class Task:
     """A classification task: mean cross-entropy of a model on batches.
 
     A flat row holds the model's parameters in `named_parameters()` order, each row-major. All
-    methods are functions of rows and samples; a task keeps no weights.
+    methods are functions of rows and samples; a task keeps no weights. A label is a class, or a
+    row of classes where the model gives logits for each of several positions (words).
+
+    BatchNorm's running statistics are no parameters: they are neither mixed nor part of d. A
+    gradient is taken with the statistics of its own mini-batch; those that run along belong to
+    the learner (`init_buffers`), and a model is judged with statistics it is given.
 
     Args:
         build: makes the model, drawing its initial weights from torch's generator.
@@ -60,8 +87,8 @@ class Task:
         num_classes: outputs the model must have at least; not looked at if 0.
 
     Raises:
-        UserError: the model keeps running statistics or draws random numbers (BatchNorm,
-            Dropout), has no parameters, or does not give logits [batch, num_classes].
+        UserError: the model draws random numbers (Dropout), has no parameters, or does not give
+            logits [batch, num_classes].
     """
 
     def __init__(
@@ -73,13 +100,20 @@ class Task:
         dtype: torch.dtype = torch.float32,
         engine: str = "auto",
         num_classes: int = 0,
+        validation: Samples | None = None,
     ) -> None:
         self._build = build
-        self.train, self.test, self.dtype = train, test, dtype
+        self.train, self.test, self.validation = train, test, validation
+        self.dtype = dtype
         self._model = build().to(dtype)
-        _refuse_hidden_state(self._model)
+        _refuse_dropout(self._model)
         self.layers = tuple(_layers(self._model))
         self.d = self.layers[-1].stop
+        self._looks_at_batch = any(isinstance(m, _NORM) for m in self._model.modules())
+        self._buffers = tuple(_running_statistics(self._model))
+        own = dict(self._model.named_buffers())
+        parts = [own[layer.name].reshape(-1) for layer in self._buffers]
+        self._first_buffers = torch.cat(parts) if parts else torch.empty(0, dtype=dtype)
         self._sizes = [layer.stop - layer.start for layer in self.layers]
         self._batched_loss = vmap(self._loss)
         self._check_outputs(num_classes)
@@ -92,29 +126,83 @@ class Task:
             model = self._build()
         return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).to(self.dtype)
 
-    def gradient(self, x: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    @property
+    def has_buffers(self) -> bool:
+        """Whether the model keeps running statistics."""
+        return bool(self._buffers)
+
+    def init_buffers(self, local: int) -> Tensor:
+        """Running statistics of `local` new learners, [local, b]."""
+        return self._first_buffers.repeat(local, 1)
+
+    def gradient(
+        self,
+        x: Tensor,
+        inputs: Tensor,
+        labels: Tensor,
+        *,
+        squares: bool = False,
+        buffers: Tensor | None = None,
+    ) -> Gradients:
         """Gradient of the mean loss of each row on its own batch.
 
         Args:
-            x: [rows, d]; one row is evaluated on the batches of all local learners together,
-                which for equal batches is the average of their gradients.
+            x: [rows, d]; one row stands for all local learners and gets the mean of their
+                gradients: of their batches together, or one after the other where single
+                gradients matter (`squares`, BatchNorm).
             inputs: [local, batch, *input_shape].
-            labels: [local, batch].
+            labels: [local, batch, *label_shape].
+            squares: whether `Gradients.squares` is wanted.
+            buffers: running statistics [local, b], moved on in place; None: nobody keeps them.
 
         Returns:
-            Gradients [rows, d] and losses [rows], detached.
+            Detached.
         """
-        rows = len(x)
-        if rows == 1:
-            gradient, loss = self._gradient_of_row(x[0], inputs.flatten(0, 1), labels.flatten())
-            return gradient.unsqueeze(0), loss.unsqueeze(0)
-        if self.engine == "loop":
-            pairs = [self._gradient_of_row(*row) for row in zip(x, inputs, labels, strict=True)]
-            return torch.stack([g for g, _ in pairs]), torch.stack([loss for _, loss in pairs])
+        local = len(inputs)
+        if len(x) == 1 < local and (squares or self._looks_at_batch):
+            return self._shared_row(x[0], inputs, labels, squares, buffers)
+        if len(x) == 1:
+            own = None if buffers is None else buffers[0]
+            batch = inputs.flatten(0, 1), labels.flatten(0, 1)
+            gradient, loss = self._gradient_of_row(x[0], *batch, own)
+            return Gradients(gradient.unsqueeze(0), loss.unsqueeze(0))
+        if self.engine == "vmap":
+            return self._batched(x, inputs, labels)
+        rows = buffers if buffers is not None else [None] * local
+        each = zip(x, inputs, labels, rows, strict=True)
+        gradients, losses = zip(*(self._gradient_of_row(*row) for row in each), strict=True)
+        return Gradients(torch.stack(gradients), torch.stack(losses))
+
+    def _batched(self, x: Tensor, inputs: Tensor, labels: Tensor) -> Gradients:
         parameters = self._parameters(x)
         losses = self._batched_loss(parameters, inputs, labels)
         gradients = _gradients(losses.sum(), parameters)
-        return torch.cat([g.reshape(rows, -1) for g in gradients], dim=1), losses.detach()
+        values = torch.cat([g.reshape(len(x), -1) for g in gradients], dim=1)
+        return Gradients(values, losses.detach())
+
+    def _shared_row(
+        self, row: Tensor, inputs: Tensor, labels: Tensor, squares: bool, buffers: Tensor | None
+    ) -> Gradients:
+        """Mean over the local learners, a few gradients in memory at a time."""
+        local = len(inputs)
+        at_once = max(1, ROWS_AT_ONCE // self.d) if self.engine == "vmap" else 1
+        total = torch.zeros_like(row)
+        loss = torch.zeros((), dtype=row.dtype)
+        sums = torch.zeros(len(self.layers), dtype=torch.float64)
+        for start in range(0, local, at_once):
+            part = slice(start, start + at_once)
+            x = row.expand(len(inputs[part]), -1)
+            own = None if buffers is None else buffers[part]
+            some = self.gradient(x, inputs[part], labels[part], buffers=own)
+            total += some.values.sum(dim=0)
+            loss += some.losses.sum()
+            if squares:
+                sums += layer_squares(some.values, self.layers).sum(dim=0)
+        return Gradients(
+            (total / local).unsqueeze(0),
+            (loss / local).unsqueeze(0),
+            (sums / local).unsqueeze(0) if squares else None,
+        )
 
     def gradient_sum(
         self, row: Tensor, samples: Samples, indices: np.ndarray
@@ -143,30 +231,96 @@ class Task:
             total += self._hessian_vectors(row, vectors, inputs, labels).double() * len(labels)
         return total
 
-    def evaluate(self, row: Tensor, samples: Samples, indices: np.ndarray) -> Scores:
-        """Loss and errors of the model `row` [d], summed over the given samples."""
-        loss, errors = 0.0, 0
+    def evaluate(
+        self, row: Tensor, samples: Samples, indices: np.ndarray, buffers: Tensor | None = None
+    ) -> Scores:
+        """Loss and errors of the model `row` [d], summed over the given samples.
+
+        Args:
+            row: weights.
+            samples: a data set.
+            indices: which of it.
+            buffers: running statistics [b] to judge it with; None: the statistics of the samples
+                themselves, all that there is to a model without running ones.
+        """
+        loss, errors, count = 0.0, 0, 0
+        self._model.train(buffers is None)
         with torch.no_grad():
-            parameters = self._parameters(row)
+            tensors = self._parameters(row) | self._named_buffers(buffers)
             for inputs, labels in _chunks(samples, indices):
-                logits = functional_call(self._model, parameters, (inputs,))
-                loss += float(cross_entropy(logits, labels, reduction="sum"))
+                logits = functional_call(self._model, tensors, (inputs,))
+                loss += float(_cross_entropy(logits, labels, reduction="sum"))
                 errors += int((logits.argmax(dim=-1) != labels).sum())
-        return Scores(loss, errors, len(indices))
+                count += labels.numel()
+        self._model.train()
+        return Scores(loss, errors, count)
+
+    def average_buffers(self, buffers: Tensor, comm: Communicator) -> Tensor:
+        """Running statistics [b] of all learners pooled: means, and variances as E[x^2] - E[x]^2.
+
+        Args:
+            buffers: of the hosted learners, [local, b].
+            comm: collective.
+        """
+        moments = buffers.double().clone()
+        pairs = list(zip(self._buffers[::2], self._buffers[1::2], strict=True))
+        for mean, var in pairs:
+            moments[:, var.start : var.stop] += moments[:, mean.start : mean.stop].square()
+        pooled = comm.mean(moments)
+        for mean, var in pairs:
+            pooled[var.start : var.stop] -= pooled[mean.start : mean.stop].square()
+        return pooled.to(self.dtype)
+
+    def recalibrated(self, row: Tensor, samples: Samples, indices: np.ndarray) -> Tensor:
+        """Running statistics [b] that belong to the weights `row` [d].
+
+        The mean over chunks of the given samples of each chunk's mean and unbiased variance, as
+        in one pass over them with momentum 1/k: averaged weights make each learner's own
+        statistics invalid.
+        """
+        total, chunks = torch.zeros(self.init_buffers(1).shape[1], dtype=torch.float64), 0
+        momenta = {m: m.momentum for m in self._model.modules() if isinstance(m, _NORM)}
+        for module in momenta:
+            module.momentum = 1.0
+        try:
+            with torch.no_grad():
+                parameters = self._parameters(row)
+                # Even chunks: a rest of one sample has no variance.
+                for part in np.array_split(indices, -(-len(indices) // RECALIBRATION_CHUNK)):
+                    inputs, _ = samples.batch(part)
+                    own = self.init_buffers(1)[0]
+                    tensors = parameters | self._named_buffers(own)
+                    functional_call(self._model, tensors, (inputs,))
+                    total += own
+                    chunks += 1
+        finally:
+            for module, momentum in momenta.items():
+                module.momentum = momentum
+        return (total / chunks).to(self.dtype)
 
     def _check_outputs(self, num_classes: int) -> None:
-        inputs, _ = self.train.batch(np.zeros(1, dtype=np.int64))
-        with torch.no_grad():
-            outputs = self._model(inputs)
-        if outputs.ndim != 2 or len(outputs) != 1 or outputs.shape[1] < num_classes:
+        inputs, labels = self.train.batch(np.zeros(1, dtype=np.int64))
+        self._model.eval()  # BatchNorm cannot be trained on a batch of one
+        try:
+            with torch.no_grad():
+                outputs = self._model(inputs)
+        except (RuntimeError, IndexError, ValueError) as error:
+            raise UserError(
+                f"model {type(self._model).__name__} cannot take inputs of shape "
+                f"{list(inputs.shape[1:])} and type {inputs.dtype}: {str(error).splitlines()[0]}"
+            ) from error
+        self._model.train()
+        if outputs.shape[:-1] != labels.shape or outputs.shape[-1] < num_classes:
+            needed = [*labels.shape, num_classes or "classes"]
             raise UserError(
                 f"model {type(self._model).__name__} gives outputs of shape "
                 f"{list(outputs.shape)} for one sample of shape {list(inputs.shape[1:])}; needed "
-                f"are logits, [1, {num_classes or 'classes'}]"
+                f"are logits, [{', '.join(map(str, needed))}]"
             )
 
     def _best_engine(self) -> str:
-        if any(isinstance(m, nn.modules.conv._ConvNd) for m in self._model.modules()):
+        slow = (nn.modules.conv._ConvNd, nn.RNNBase, _NORM)
+        if any(isinstance(m, slow) for m in self._model.modules()):
             return "loop"
         two_rows = self.init(0).repeat(2, 1)
         inputs, labels = self.train.batch(np.zeros((2, 1), dtype=np.int64))
@@ -176,8 +330,14 @@ class Task:
             return "loop"
         return "vmap"
 
-    def _loss(self, parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-        return cross_entropy(functional_call(self._model, parameters, (inputs,)), labels)
+    def _loss(self, tensors: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
+        return _cross_entropy(functional_call(self._model, tensors, (inputs,)), labels)
+
+    def _named_buffers(self, row: Tensor | None) -> dict[str, Tensor]:
+        """Views of a row of running statistics [b], or nothing; a forward pass writes to them."""
+        if row is None:
+            return {}
+        return {b.name: row[b.start : b.stop].view(b.shape) for b in self._buffers}
 
     def _parameters(self, x: Tensor) -> dict[str, Tensor]:
         """Leaves that are views of a row [d] or of rows [rows, d], by parameter name."""
@@ -188,10 +348,10 @@ class Task:
         }
 
     def _gradient_of_row(
-        self, row: Tensor, inputs: Tensor, labels: Tensor
+        self, row: Tensor, inputs: Tensor, labels: Tensor, buffers: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         parameters = self._parameters(row)
-        loss = self._loss(parameters, inputs, labels)
+        loss = self._loss(parameters | self._named_buffers(buffers), inputs, labels)
         gradients = _gradients(loss, parameters)
         return torch.cat([g.reshape(-1) for g in gradients]), loss.detach()
 
@@ -218,9 +378,27 @@ def _gradients(
     return torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
 
 
-def _chunks(samples: Samples, indices: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
-    for start in range(0, len(indices), CHUNK):
-        yield samples.batch(indices[start : start + CHUNK])
+def layer_squares(rows: Tensor, layers: tuple[Layer, ...]) -> Tensor:
+    """Squared norms of every row and layer of `rows` [rows, d]: float64 [rows, layers]."""
+    norms = [
+        torch.linalg.vector_norm(rows[:, layer.start : layer.stop], dim=1, dtype=torch.float64)
+        for layer in layers
+    ]
+    return torch.stack(norms, dim=1).square()
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """Over all labels, [batch] or [batch, positions]; logits have the classes last."""
+    return cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction)
+
+
+def _chunks(
+    samples: Samples, indices: np.ndarray, labels: int = CHUNK
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of about so many labels, one after the other."""
+    size = max(1, labels // samples.batch(indices[:1])[1].numel()) if len(indices) else 1
+    for start in range(0, len(indices), size):
+        yield samples.batch(indices[start : start + size])
 
 
 def _layers(model: nn.Module) -> Iterator[Layer]:
@@ -232,17 +410,22 @@ def _layers(model: nn.Module) -> Iterator[Layer]:
         raise UserError(f"model {type(model).__name__} has no parameters: nothing to train")
 
 
-def _refuse_hidden_state(model: nn.Module) -> None:
-    """Running statistics and dropout would make a gradient depend on more than (row, batch)."""
-    norm, dropout = nn.modules.batchnorm._NormBase, nn.modules.dropout._DropoutNd
+def _running_statistics(model: nn.Module) -> Iterator[Layer]:
+    """Where the running means and variances of a model's BatchNorms are in a row of buffers."""
+    stop = 0
+    for prefix, module in model.named_modules():
+        if isinstance(module, _NORM) and module.track_running_stats:
+            for name in ("running_mean", "running_var"):
+                shape = getattr(module, name).shape
+                start, stop = stop, stop + prod(shape)
+                yield Layer(f"{prefix}.{name}".lstrip("."), start, stop, shape)
+
+
+def _refuse_dropout(model: nn.Module) -> None:
+    """Dropout would make a gradient depend on more than (row, batch)."""
     for name, module in model.named_modules():
-        if isinstance(module, norm) and module.track_running_stats:
-            raise UserError(
-                f"model layer {name!r} ({type(module).__name__}) keeps running statistics, which "
-                "are not supported yet; use GroupNorm or LayerNorm, or track_running_stats=False"
-            )
-        if isinstance(module, dropout) and module.p > 0:
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
             raise UserError(
                 f"model layer {name!r} ({type(module).__name__}) draws random numbers in each "
-                "forward pass, which is not supported yet; set p=0"
+                "forward pass, which is not supported; set p=0"
             )

@@ -12,7 +12,7 @@ from torch import Tensor
 from gossip.algorithms import Gradient
 from gossip.models import mlp
 from gossip.optim import OPTIMIZERS, FlatOptimizer
-from gossip.task import Layer, Task
+from gossip.task import Gradients, Layer, Task
 
 
 def complete(n: int) -> csr_array:
@@ -33,10 +33,10 @@ def quadratic(d: int, n: int, *, seed: int = 0) -> tuple[Tensor, Tensor, Gradien
     hessian = a @ a.T / d
     c = torch.from_numpy(rng.standard_normal((n, d)))
 
-    def gradient(x: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(x: Tensor) -> Gradients:
         linear = c if len(x) == n else c.mean(dim=0, keepdim=True)
         hx = x @ hessian
-        return hx - linear, ((hx / 2 - linear) * x).sum(dim=1)
+        return Gradients(hx - linear, ((hx / 2 - linear) * x).sum(dim=1))
 
     return hessian, c, gradient
 
@@ -47,6 +47,14 @@ def optimizer(
     kind = OPTIMIZERS[name]
     make = partial(kind.make, lr=1.0, **{**kind.defaults, **options})
     return lambda: FlatOptimizer(make, layers, elementwise=kind.elementwise)
+
+
+def batch_norm_net(input_shape: tuple[int, ...], num_classes: int) -> torch.nn.Module:
+    """A small network whose gradient depends on who is in the mini-batch."""
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, num_classes)
+    )
 
 
 class ArraySamples:

@@ -9,8 +9,8 @@ import tomli_w
 
 from gossip.config import Config, Data, Gossip, Rate, from_tables, load, to_tables
 from gossip.errors import UserError
+from gossip.recipe import parse_options
 from gossip.run import parse
-from gossip.study import parse_options
 
 
 def test_toml_round_trip_is_the_identity():
@@ -19,7 +19,19 @@ def test_toml_round_trip_is_the_identity():
         epochs=2.5,
         gossip=Gossip(learners=4, topology="small-world", topology_options=("degree=2",)),
         data=Data(dataset="digits", data_dir="/somewhere", replacement=True),
-        rate=Rate(lr=0.1, decay="step", decay_at=(0.3,), decay_factor=0.5, momentum=0.9),
+        rate=Rate(
+            lr=0.1,
+            decay="step",
+            decay_at=(0.3,),
+            decay_factor=0.5,
+            momentum=0.9,
+            scaling="lena",
+            scaling_options=("clip=upper",),
+            warmup="state-aware",
+            warmup_share=0.1,
+            layer_ratio="quantile",
+            layer_ratio_limits=(0.2, 0.7),
+        ),
     )
     assert from_tables(tomllib.loads(tomli_w.dumps(to_tables(config)))) == config
 
@@ -63,6 +75,19 @@ def test_all_options_are_flat_flags():
         ({"data": {"concentration": 0.0}}, "concentration=0.0"),
         ({"model": {"widths": [50, 0]}}, "widths=0"),
         ({"rate": {"decay_at": [2.0]}}, "decay_at=2.0"),
+        ({"rate": {"scaling": "linaer"}}, "did you mean linear"),
+        ({"rate": {"warmup": "lewg"}}, "did you mean legw"),
+        ({"rate": {"warmup_steps": 0}}, "warmup_steps=0: it must be at least 1"),
+        ({"rate": {"warmup_share": 1.5}}, "warmup_share=1.5"),
+        ({"rate": {"warmup_epochs": -1.0}}, "warmup_epochs=-1.0"),
+        ({"rate": {"warmup_steps": 3, "warmup_share": 0.1}}, "say the same in two units"),
+        ({"rate": {"baseline_batch": 0}}, "baseline_batch=0"),
+        ({"rate": {"layer_ratio": "fixd"}}, "did you mean fixed"),
+        (
+            {"rate": {"layer_ratio": "fixed", "layer_ratio_limits": [2.0, 1.0]}},
+            "layer-ratio limits 2 1",
+        ),
+        ({"model": {"batch_norm": "averag"}}, "did you mean average"),
         ({"monitoring": {"monitor": "ful"}}, "did you mean full"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
 from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
-from gossip.study import algorithm, prepare, rule
+from gossip.study import algorithm, prepare
 from gossip.train import train
 
 FOLDER = Path(__file__).parent / "golden"
@@ -32,7 +32,7 @@ def trace(name: str) -> dict[str, list[float]]:
     )
     study = prepare(config, Stacked(5))
     rows: list[dict[str, float]] = []
-    train(study, algorithm(name, study), rule(config), record=rows.extend)
+    train(study, algorithm(name, study), record=rows.extend)
     return {column: [row[column] for row in rows if column in row] for column in COLUMNS}
 
 

@@ -1,10 +1,44 @@
-"""Which data the models take."""
+"""Which data the models take, how large they are, and that a gradient reaches all of them."""
+
+import inspect
 
 import pytest
 import torch
+from torch.func import functional_call
 
 from gossip.errors import UserError
 from gossip.models import MODELS, lenet
+
+DENSE = ("mlp", "softmax")
+SEQUENCES = ("lstm", "word-lstm")
+IMAGES = tuple(name for name in MODELS if name not in (*DENSE, *SEQUENCES))
+
+
+def small(name, input_shape, num_classes=7):
+    """The model with 2 channels where it has that many to choose."""
+    narrow = {"width": 2} if "width" in inspect.signature(MODELS[name]).parameters else {}
+    return MODELS[name](input_shape, num_classes, **narrow)
+
+
+def sample_of(name, batch=3):
+    """Inputs that the model takes: [3, 12, 9] images, [12, 9] sequences or [5] tokens."""
+    if name == "word-lstm":
+        return torch.arange(5 * batch).reshape(batch, 5) % 7
+    shape = (12, 9) if name == "lstm" else (3, 12, 9)
+    return torch.randn(batch, *shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (8, 8), (28, 28), (1, 28, 28), (3, 32, 32), (3, 32, 19)])
+@pytest.mark.parametrize("name", [*DENSE, *IMAGES])
+def test_models_of_images_take_them_with_and_without_channels(name, shape):
+    assert small(name, shape).eval()(torch.zeros(2, *shape)).shape == (2, 7)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_logits_for_each_sample_or_token(name):
+    inputs = sample_of(name)
+    tokens = (5,) if name == "word-lstm" else ()
+    assert small(name, inputs.shape[1:])(inputs).shape == (3, *tokens, 7)
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (3, 4, 5), (8, 8), (1, 28, 28), (3, 32, 19)])
@@ -13,16 +47,100 @@ def test_lenet_takes_images_down_to_four_pixels(shape):
 
 
 @pytest.mark.parametrize("shape", [(64,), (), (1, 1, 8, 8), (3, 28), (28, 28, 1)])
-def test_lenet_refuses_what_is_no_image_in_one_sentence(shape):
+@pytest.mark.parametrize("name", IMAGES)
+def test_what_is_no_image_is_refused_in_one_sentence(name, shape):
     with pytest.raises(UserError) as caught:
-        lenet(shape, 10)
+        MODELS[name](shape, 10)
     assert str(caught.value) == (
-        "lenet needs images ([height, width] or [channels, height, width]) of at least 4 x 4 "
-        f"pixels, got inputs of shape {list(shape)}"
+        f"{name.removesuffix('-bn')} needs images ([height, width] or [channels, height, width]) "
+        f"of at least 4 x 4 pixels, got inputs of shape {list(shape)}"
     )
 
 
-@pytest.mark.parametrize("name", ["mlp", "lenet"])
+@pytest.mark.parametrize("shape", [(64,), (), (1, 28, 28)])
+def test_lstm_refuses_what_is_no_sequence(shape):
+    with pytest.raises(UserError, match=r"^lstm needs sequences \(\[steps, features\]"):
+        MODELS["lstm"](shape, 10)
+
+
+@pytest.mark.parametrize("shape", [(), (28, 28)])
+def test_word_lstm_refuses_what_is_no_window_of_tokens(shape):
+    with pytest.raises(UserError, match=r"^word-lstm needs windows of token ids \(\[steps\]\)"):
+        MODELS["word-lstm"](shape, 10)
+
+
+def test_word_lstm_refuses_numbers_that_are_no_tokens():
+    with pytest.raises(UserError, match=r"needs token ids \(integers\), got inputs of .*float32"):
+        small("word-lstm", (5,))(torch.zeros(3, 5))
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet", "cnn", "cnn-bn"])
 def test_an_unknown_activation_lists_the_known(name):
     with pytest.raises(UserError, match=r"unknown activation 'rleu': did you mean relu\?"):
         MODELS[name]((8, 8), 10, activation="rleu")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "classes", "expected"),
+    [
+        ("resnet18", (3, 32, 32), 10, 11_173_962),
+        ("resnet50", (3, 32, 32), 10, 23_520_842),
+        # torchvision's counts for vgg11 and vgg11_bn without their heads.
+        ("vgg", (3, 32, 32), 10, 9_220_480 + 512 * 10 + 10),
+        ("vgg-bn", (3, 32, 32), 10, 9_220_480 + 2 * 2752 + 512 * 10 + 10),
+        ("cnn", (28, 28), 10, 39_546),
+        ("lstm", (28, 28), 10, 4 * 128 * (28 + 128 + 2) + 128 * 10 + 10),
+        ("word-lstm", (20,), 10_000, 2 * 4 * 200 * (400 + 2) + 2 * 200 * 10_000 + 10_000),
+    ],
+)
+def test_numbers_of_parameters_are_the_published_ones(name, shape, classes, expected):
+    with torch.device("meta"):  # counted, never filled
+        model = MODELS[name](shape, classes)
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_seed_draws_the_same_weights(name):
+    shape = sample_of(name).shape[1:]
+    drawn = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        drawn.append(torch.nn.utils.parameters_to_vector(small(name, shape).parameters()))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_gradient_through_functional_call_is_the_models_own_at_those_weights(name):
+    inputs = sample_of(name).to(torch.int64 if name == "word-lstm" else torch.float64)
+    torch.manual_seed(0)
+    model = small(name, inputs.shape[1:]).double()
+    other = small(name, inputs.shape[1:]).double()
+    weights = {key: p.detach().clone().requires_grad_() for key, p in other.named_parameters()}
+
+    loss = functional_call(model, weights, (inputs,)).square().sum()
+    found = torch.autograd.grad(loss, list(weights.values()))
+
+    other(inputs).square().sum().backward()
+    for gradient, parameter in zip(found, other.parameters(), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad)
+    assert all(gradient.isfinite().all() for gradient in found)
+    assert any(gradient.any() for gradient in found)
+
+
+def test_the_state_of_word_lstm_starts_anew_in_each_window():
+    model, tokens = small("word-lstm", (5,)), sample_of("word-lstm")
+    assert torch.equal(model(tokens), model(tokens))
+    torch.testing.assert_close(model(tokens)[1:], model(tokens[1:]))
+    changed = tokens.clone()
+    changed[:, 3] = (changed[:, 3] + 1) % 7
+    torch.testing.assert_close(model(changed)[:, :3], model(tokens)[:, :3])  # no look ahead
+    assert not torch.equal(model(changed)[:, 3:], model(tokens)[:, 3:])
+
+
+@pytest.mark.parametrize("name", ["vgg", "vgg-bn", "alexnet", "resnet18"])
+def test_deep_nets_tell_images_apart_before_any_training(name):
+    torch.manual_seed(0)
+    model = MODELS[name]((3, 32, 32), 10, width=16)
+    logits = model(torch.randn(8, 3, 32, 32))
+    assert logits.std(dim=0).mean() > 0.1

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gossip.optim import OPTIMIZERS, FlatOptimizer
+from gossip.optim import OPTIMIZERS
 from gossip.task import Layer
 from tests.problems import optimizer
 
@@ -56,11 +56,70 @@ def test_a_rate_per_layer_is_that_rate_for_the_layers_columns(name):
         torch.testing.assert_close(x[:, columns], expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_step_writes_neither_weights_nor_gradients():
-    x, g = torch.ones(2, 15), torch.ones(2, 15)
-    FlatOptimizer(lambda p: torch.optim.SGD(p, lr=1.0), LAYERS).step(x, g, 0.1)
-    assert torch.equal(x, torch.ones(2, 15))
-    assert torch.equal(g, torch.ones(2, 15))
+PER_LAYER = torch.tensor([0.05, 0.2], dtype=torch.float64)
+PER_ROW_AND_LAYER = torch.linspace(0.02, 0.3, 2 * ROWS, dtype=torch.float64).view(ROWS, 2)
+
+
+def run(name: str, start: torch.Tensor, gradients: list[torch.Tensor], lr) -> torch.Tensor:
+    x, flat = start, optimizer(name, LAYERS, weight_decay=0.01)()
+    for g in gradients:
+        x = flat.step(x, g, lr)
+    return x
+
+
+def problem() -> tuple[torch.Tensor, list[torch.Tensor]]:
+    generator = torch.Generator().manual_seed(2)
+    draw = lambda: torch.randn(ROWS, 15, generator=generator, dtype=torch.float64)  # noqa: E731
+    return draw(), [draw() for _ in range(STEPS)]
+
+
+@pytest.mark.parametrize("lr", [0.05, PER_LAYER, PER_ROW_AND_LAYER], ids=["one", "layer", "row"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_rows_stepped_together_are_rows_stepped_alone(name, lr):
+    start, gradients = problem()
+    together = run(name, start, gradients, lr)
+    for j in range(ROWS):
+        own = lr[j] if lr is PER_ROW_AND_LAYER else lr
+        alone = run(name, start[j : j + 1], [g[j : j + 1] for g in gradients], own)
+        torch.testing.assert_close(together[j : j + 1], alone, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_equal_rates_are_the_number(name):
+    start, gradients = problem()
+    number = run(name, start, gradients, 0.05)
+    for shape in [(), (2,), (ROWS, 2)]:
+        x = run(name, start, gradients, torch.full(shape, 0.05, dtype=torch.float64))
+        torch.testing.assert_close(x, number, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("lr", [0.1, PER_LAYER, PER_ROW_AND_LAYER], ids=["one", "layer", "row"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_writes_neither_weights_nor_gradients(name, lr):
+    x, g = torch.ones(ROWS, 15), torch.ones(ROWS, 15)
+    optimizer(name, LAYERS, weight_decay=0.01)().step(x, g, lr)
+    assert torch.equal(x, torch.ones(ROWS, 15))
+    assert torch.equal(g, torch.ones(ROWS, 15))
+
+
+@pytest.mark.parametrize("lr", [0.1, PER_LAYER, PER_ROW_AND_LAYER], ids=["one", "layer", "row"])
+@pytest.mark.parametrize("name", ["lars", "larc", "lamb"])
+def test_no_number_of_a_layer_is_read_back_from_the_device(name, lr):
+    # A meta tensor has no numbers, so asking for one raises.
+    x = torch.empty(ROWS, 15, device="meta")
+    flat = optimizer(name, LAYERS, weight_decay=0.01)()
+    for _ in range(2):
+        x = flat.step(x, torch.empty_like(x), lr)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_rate_of_zero_moves_nothing(name):
+    start, gradients = problem()
+    lr = PER_ROW_AND_LAYER.clone()
+    lr[1] = 0.0
+    moved = run(name, start, gradients, lr) != start
+    assert moved[[0, 2, 3]].all()
+    assert not moved[1].any()
 
 
 def test_the_rate_of_each_step_is_the_one_given():

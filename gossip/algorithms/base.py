@@ -7,12 +7,11 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.comm.base import Communicator
+from gossip.rates.base import Rate
+from gossip.task import Gradients
 
-Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""x [rows, d] -> gradients [rows, d] and losses [rows] on this step's batches."""
-
-Rate = Callable[[Tensor], "float | Tensor"]
-"""Raw gradients [rows, d] -> the learning rate of this step: one number or one per layer."""
+Gradient = Callable[[Tensor], Gradients]
+"""x [rows, d] -> gradients and losses on this step's batches."""
 
 
 class Step(NamedTuple):

@@ -47,14 +47,14 @@ class Dpsgd:
         """Start the messages, compute the gradient, wait, add the increment."""
         x = state.x
         mixing = comm.start_mix(x, w)
-        gradients, losses = gradient(x)
-        lr = rate(gradients)
-        stepped = state.optimizer.step(x, gradients, lr)
+        gradients = gradient(x)
+        lr = rate(x, gradients)
+        stepped = state.optimizer.step(x, gradients.values, lr)
         mixed = mixing()
         x_next = stepped.add_(mixed - x)
         return (
             State(state.step + 1, x_next, state.optimizer),
-            Step(x, gradients, losses, mixed, lr),
+            Step(x, gradients.values, gradients.losses, mixed, lr),
         )
 
 
@@ -81,10 +81,10 @@ class DpsgdAtc:
         self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
     ) -> tuple[State, Step]:
         """Step at the own weights, then average with the neighbours."""
-        gradients, losses = gradient(state.x)
-        lr = rate(gradients)
-        x_next = comm.start_mix(state.optimizer.step(state.x, gradients, lr), w)()
+        gradients = gradient(state.x)
+        lr = rate(state.x, gradients)
+        x_next = comm.start_mix(state.optimizer.step(state.x, gradients.values, lr), w)()
         return (
             State(state.step + 1, x_next, state.optimizer),
-            Step(state.x, gradients, losses, x_next, lr),
+            Step(state.x, gradients.values, gradients.losses, x_next, lr),
         )

@@ -38,10 +38,11 @@ class Ssgd:
         self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
     ) -> tuple[State, Step]:
         """Average the gradients of all learners, then one optimizer step; `w` plays no part."""
-        gradients, losses = gradient(state.x)
-        lr = rate(gradients)
-        x_next = state.optimizer.step(state.x, comm.mean(gradients).unsqueeze(0), lr)
+        gradients = gradient(state.x)
+        mean = comm.mean(gradients.values)
+        lr = rate(state.x, gradients, mean)
+        x_next = state.optimizer.step(state.x, mean.unsqueeze(0), lr)
         return (
             State(state.step + 1, x_next, state.optimizer),
-            Step(state.x, gradients, losses, state.x, lr),
+            Step(state.x, gradients.values, gradients.losses, state.x, lr),
         )

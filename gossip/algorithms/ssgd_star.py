@@ -64,15 +64,16 @@ class SsgdStar:
             return Ssgd(self.optimizer).step(state, gradient, w, rate, comm)
         noise = self._noise(state.step, state.x, comm)
         points = state.x + noise
-        gradients, losses = gradient(points)
-        lr = rate(gradients)
+        gradients = gradient(points)
+        mean = comm.mean(gradients.values)
+        lr = rate(state.x, gradients, mean)
         start = state.x
         if self.mode == "persist":
             start = start + comm.mean(noise)
-        x_next = state.optimizer.step(start, comm.mean(gradients).unsqueeze(0), lr)
+        x_next = state.optimizer.step(start, mean.unsqueeze(0), lr)
         return (
             State(state.step + 1, x_next, state.optimizer),
-            Step(points, gradients, losses, state.x, lr),
+            Step(points, gradients.values, gradients.losses, state.x, lr),
         )
 
     def _noise(self, t: int, x: Tensor, comm: Communicator) -> Tensor:

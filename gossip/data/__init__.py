@@ -1,6 +1,6 @@
 """Datasets: where they are, which samples each learner draws, and how a batch is scaled."""
 
-from gossip.data.batches import INPUT_SCALINGS, Split, splits
+from gossip.data.batches import INPUT_SCALINGS, Split, Splits, splits
 from gossip.data.dataset import CorruptDataError, Dataset, Scale, UnavailableError, from_arrays
 from gossip.data.partition import PARTITIONS
 from gossip.data.registry import fetch, load
@@ -16,6 +16,7 @@ __all__ = [
     "Sampler",
     "Scale",
     "Split",
+    "Splits",
     "UnavailableError",
     "fetch",
     "from_arrays",

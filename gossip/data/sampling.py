@@ -45,7 +45,7 @@ class Sampler:
     """One of `PARTITIONS`."""
     replacement: bool = False
     labels: np.ndarray | None = None
-    """[N], for partition `dirichlet`."""
+    """[N] or [N, T]; partition `dirichlet` needs [N]."""
     concentration: float = 0.5
     """For partition `dirichlet`."""
 

@@ -1,13 +1,14 @@
 """What training really did: effective rate, spread, noise and curvature, step by step."""
 
 from gossip.monitor.base import Moment, Values, share_of
-from gossip.monitor.columns import LEVELS, MEANINGS, columns
+from gossip.monitor.columns import LEVELS, LIPSCHITZ, MEANINGS, columns
 from gossip.monitor.monitor import Monitor
 from gossip.monitor.smoothness import GradientWindow
 from gossip.monitor.sources import SOURCES
 
 __all__ = [
     "LEVELS",
+    "LIPSCHITZ",
     "MEANINGS",
     "SOURCES",
     "GradientWindow",

@@ -37,6 +37,14 @@ _FULL = {
     "hessian_samples": "training samples behind delta2_hessian",
 }
 
+_LIPSCHITZ = {
+    "lipschitz": "L(x, g) = g'Hg / ||g||^2 at the mean model on a fixed probe",
+    "lipschitz_step": "1 / L(x, g); infinite where L is not positive",
+}
+
+LIPSCHITZ: tuple[str, ...] = tuple(_LIPSCHITZ)
+"""What the local Lipschitz constant adds, if it is measured."""
+
 MEANINGS: dict[str, str] = _CHEAP | _STANDARD | _FULL
 """Column -> what it is, in one line."""
 

@@ -30,7 +30,7 @@ def gradient_at_mean(task: Task, moment: Moment, mean: MeanModel, comm: Communic
     .. math:: g_S = \frac1n \sum_j \nabla L^{\mu_j}(w_a)
     """
     row = mean.weights.to(task.dtype).unsqueeze(0)
-    gradient, _ = task.gradient(row, moment.inputs, moment.labels)
+    gradient = task.gradient(row, moment.inputs, moment.labels).values
     return comm.mean(gradient.double())
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, lookup
 from gossip.monitor.base import Moment, Values
-from gossip.monitor.columns import columns
+from gossip.monitor.columns import LIPSCHITZ, columns
 from gossip.monitor.curvature import delta2_hessian, delta2_hessian_minibatch
 from gossip.monitor.decomposition import gradient_at_mean, noise_split
 from gossip.monitor.effective_rate import MeanModelGradient, alpha_e, alpha_e_sgd, delta
+from gossip.monitor.lipschitz import lipschitz
 from gossip.monitor.smoothness import GradientWindow, lr_max, ls_est
 from gossip.monitor.sources import SOURCES, Probe
 from gossip.monitor.spread import (
@@ -35,7 +36,8 @@ class Monitor:
 
     Costs per measured step on top of a training step: cheap, a few passes over the rows; standard,
     a gradient of the whole training set, split between the learners; full, one more gradient of the
-    mini-batches and two Hessian-vector products per learner.
+    mini-batches and two Hessian-vector products per learner. L(x, g), at any level, costs a
+    gradient and a Hessian-vector product of its probe, split between the learners.
 
     Raises:
         UserError: there is no such level or source, or a sample size is too small.
@@ -52,6 +54,8 @@ class Monitor:
     """Probes are addressed by (seed, step)."""
     hessian_samples: int | None = 2_000
     """Training samples that stand for H in `delta2_hessian`; None for all of them."""
+    lipschitz_samples: int = 0
+    """Samples of the probe for L(x, g); 0: it is not measured."""
     window: GradientWindow = field(default_factory=GradientWindow)
     """Largest gradients of the last steps: the only state. A checkpoint keeps `window.seen`."""
 
@@ -64,11 +68,15 @@ class Monitor:
             raise UserError(
                 f"hessian_samples={self.hessian_samples}: give at least 1, or none for all"
             )
+        if self.lipschitz_samples < 0:
+            raise UserError(
+                f"lipschitz_samples={self.lipschitz_samples}: give at least 1, or 0 for none"
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the values that a call gives, in order."""
-        return columns(self.level)
+        return columns(self.level) + (LIPSCHITZ if self.lipschitz_samples else ())
 
     def __call__(self, moment: Moment, comm: Communicator) -> Values:
         """The values of this level at `moment`; NaN for what is not defined there."""
@@ -88,6 +96,8 @@ class Monitor:
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
         values, largest = _spread_values(distances, mean, comm.n), distances.largest_gradient
+        if self.lipschitz_samples:
+            values |= lipschitz(self.task, mean.weights, self.lipschitz_samples, comm)
         if self.level == "cheap":
             return values, largest
         probe = Probe(self.probe, self.seed, moment.step)

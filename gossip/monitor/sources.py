@@ -68,7 +68,9 @@ def full(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> MeanModel
 
     .. math:: g = \frac1N \sum_j N_j\, \nabla L^{(j)}(w_a)
 
-    Each learner walks through its contiguous share of N_j samples; one collective of d + 2.
+    Each learner walks through its contiguous share of N_j samples; one collective of d + 2. With
+    BatchNorm it depends a little on how learners are spread over processes, because statistics are
+    those of the samples that are walked through together.
     """
     sums = _sums(task, w_a, share_of(np.arange(len(task.train)), comm.hosted, comm.n))
     vector, loss = _means(comm.mean(sums.unsqueeze(0)))

@@ -1,30 +1,65 @@
-"""Learning-rate rules by name."""
+"""Learning rate = base x scaling x warm-up x decay x layer ratio, every part by name."""
 
 from collections.abc import Callable
 
-from gossip.rates.base import Controller, Observation, Rule
-from gossip.rates.schedule import (
-    Schedule,
-    constant,
-    cosine,
-    exponential,
-    fixed_warmup,
-    no_warmup,
-    step_decay,
+from gossip.rates import decay, scaling, warmup
+from gossip.rates.adascale import adascale
+from gossip.rates.base import (
+    Budget,
+    Controller,
+    Length,
+    Norms,
+    Observation,
+    Rated,
+    Rule,
+    Setting,
 )
+from gossip.rates.lena import lena
+from gossip.rates.product import Product
+from gossip.rates.ratio import LAYER_RATIOS, layer_ratio
+from gossip.rates.variance import gradient_variance
 
-WARMUPS: dict[str, Callable[..., Callable[[int], float]]] = {
-    "none": no_warmup,
-    "fixed": fixed_warmup,
+SCALINGS: dict[str, Callable[..., scaling.Scaling]] = {
+    "none": scaling.no_scaling,
+    "linear": scaling.linear,
+    "sqrt": scaling.square_root,
+    "adascale": adascale,
+    "lena": lena,
+}
+"""What `--scaling` offers: a function of the `Setting` and of the options it names."""
+
+WARMUPS: dict[str, Callable[..., warmup.Warmup]] = {
+    "none": warmup.no_warmup,
+    "fixed": warmup.fixed,
+    "state-aware": warmup.state_aware,
+    "legw": warmup.legw,
 }
 """What `--warmup` offers."""
 
-DECAYS: dict[str, Callable[..., Callable[[float], float]]] = {
-    "constant": constant,
-    "step": step_decay,
-    "exponential": exponential,
-    "cosine": cosine,
+DECAYS: dict[str, Callable[..., decay.Decay]] = {
+    "constant": decay.constant,
+    "step": decay.step,
+    "exponential": decay.exponential,
+    "cosine": decay.cosine,
+    "polynomial": decay.polynomial,
+    "roller-coaster": decay.roller_coaster,
 }
 """What `--decay` offers."""
 
-__all__ = ["DECAYS", "WARMUPS", "Controller", "Observation", "Rule", "Schedule"]
+__all__ = [
+    "DECAYS",
+    "LAYER_RATIOS",
+    "SCALINGS",
+    "WARMUPS",
+    "Budget",
+    "Controller",
+    "Length",
+    "Norms",
+    "Observation",
+    "Product",
+    "Rated",
+    "Rule",
+    "Setting",
+    "gradient_variance",
+    "layer_ratio",
+]

@@ -1,51 +1,209 @@
 """A learning-rate rule is a controller: an observation and its own state in, a rate out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from gossip.comm.base import Communicator
+from gossip.task import Gradients, Layer, layer_squares
 
 
-class Observation(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How much a run may compute, in the units that warm-ups and decays are given in."""
+
+    learners: int
+    """n."""
+    batch: int
+    """B, samples of one learner in one step."""
+    samples: int
+    """N, training samples."""
+    steps: float
+    """Updates of the run, E N / (n B): a fraction where the run's length is given in epochs."""
+    baseline_batch: int | None = None
+    """B_0, the total batch the base rate belongs to; None: that of one learner, B."""
+
+    @property
+    def single_worker_steps(self) -> float:
+        """T_1 = n T_n: batches of B in the whole run, or steps of one learner alone."""
+        return self.learners * self.steps
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Updates in which all learners together draw N samples."""
+        return self.samples / (self.learners * self.batch)
+
+    @property
+    def epochs(self) -> float:
+        """E, passes over the training set."""
+        return self.steps / self.steps_per_epoch
+
+    @property
+    def scale(self) -> float:
+        """K = n B / B_0, how many times the batch is larger than the one the rate belongs to."""
+        return self.learners * self.batch / (self.baseline_batch or self.batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length:
+    """How long a warm-up is, in one of three units; none of them: the method's default."""
+
+    steps: int | None = None
+    """Updates."""
+    epochs: float | None = None
+    """Passes over the training set; for legw those of the baseline."""
+    share: float | None = None
+    """Share of the run."""
+
+    def updates(self, budget: Budget, default: float) -> float:
+        """In updates; `default` is a share of the run."""
+        if self.steps is not None:
+            return float(self.steps)
+        if self.epochs is not None:
+            return self.epochs * budget.steps_per_epoch
+        return budget.steps * (default if self.share is None else self.share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What the parts of a rule are made for; each knows those that were made before it."""
+
+    budget: Budget
+    layers: tuple[Layer, ...]
+    lr: float
+    """The base rate."""
+    length: Length = Length()
+    """Of the warm-up."""
+    nominal: float | None = None
+    """Factor that the scaling aims at; None: nothing is scaled."""
+    warmup: float = 0.0
+    """Length of the warm-up in updates; 0 where the run itself decides it."""
+
+
+@dataclass(frozen=True)
+class Observation:
     """What a rule may look at when it sets the rate of step t, the gradient already there."""
 
     step: int
     """t."""
-    progress: float
-    """Share of the run's budget done before this step, t / steps in [0, 1)."""
-    gradients: Tensor
-    """Raw gradients of this step, [rows, d]."""
+    x: Tensor
+    """Weights that will be stepped, [rows, d]."""
+    gradients: Gradients
+    """Raw gradients of this step, one row per learner or the process's one shared row."""
+    mean: Tensor | None
+    """g_a [d], if the algorithm has averaged the gradients and will step along it."""
     comm: Communicator
     """For statistics over all learners; a rule that needs none sends nothing."""
 
+    @property
+    def direction(self) -> Tensor:
+        """Gradients the optimizer will get, [rows, d]."""
+        return self.gradients.values if self.mean is None else self.mean.unsqueeze(0)
+
+
+class Norms(NamedTuple):
+    """Gradient norms by layer, over all learners; float64 [layers], the same everywhere."""
+
+    squares: Tensor
+    """(1/n) sum_i ||g_i||^2 of raw gradients."""
+    square_of_mean: Tensor
+    """||g_a||^2."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether moving averages may take them in."""
+        return bool(torch.isfinite(torch.stack(self)).all())
+
+
+def norms(observation: Observation, layers: tuple[Layer, ...]) -> Norms:
+    """Measure `Norms`: one collective of [layers] float64 beyond the average of the gradients.
+
+    That average is at hand in the synchronous algorithms; DPSGD has none, and pays for it here.
+    """
+    gradients, comm = observation.gradients, observation.comm
+    squares = gradients.squares
+    if squares is None:
+        squares = layer_squares(gradients.values, layers)
+    mean = observation.mean
+    if mean is None:
+        mean = comm.mean(gradients.values)
+    return Norms(comm.mean(squares), layer_squares(mean.unsqueeze(0), layers)[0])
+
+
+class Rated(NamedTuple):
+    """What a rule says about one step."""
+
+    lr: "float | Tensor"
+    """One number, one per layer [layers], or one per learner and layer [rows, layers]."""
+    state: Any
+    """The rule's state for the next step."""
+    progress: float
+    """Share of the budget done after this step; the run ends at 1."""
+    values: Callable[[], Mapping[str, float]] = dict
+    """What the trace keeps of it, by column; only called where the trace has a row."""
+
 
 class Rule(Protocol):
-    """Learning rate = base x scaling x warm-up x decay."""
+    """Learning rate = base x scaling x warm-up x decay x layer ratio."""
+
+    @property
+    def needs_norms(self) -> bool:
+        """Whether every learner's own gradient norms are needed, not only the sum's."""
+        ...
+
+    @property
+    def counts_tau(self) -> bool:
+        """Whether the run ends by the rule's own time, after up to n times as many steps."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the trace that `Rated.values` may fill."""
+        ...
 
     def init(self) -> Any:
         """The state before step 0."""
         ...
 
-    def update(self, observation: Observation, state: Any) -> "tuple[float | Tensor, Any]":
-        """The rate of this step, one number or one per layer [layers], and the next state."""
+    def update(self, observation: Observation, state: Any) -> Rated:
+        """The rate of this step, and the next state."""
+        ...
+
+
+class Rate(Protocol):
+    """The learning rate of a step."""
+
+    def __call__(
+        self, x: Tensor, gradients: Gradients, mean: Tensor | None = None
+    ) -> "float | Tensor":
+        """One number, one per layer [layers], or one per learner and layer [rows, layers].
+
+        Args:
+            x: weights that will be stepped, [rows, d].
+            gradients: raw gradients.
+            mean: g_a [d], where the step goes along the average of all learners' gradients.
+        """
         ...
 
 
 class Controller:
     """A rule at work: keeps its state from step to step, so that the loop need not know it."""
 
-    def __init__(self, rule: Rule, comm: Communicator, steps: int) -> None:
+    def __init__(self, rule: Rule, comm: Communicator) -> None:
         self.state = rule.init()
-        self._rule, self._comm, self._steps = rule, comm, steps
+        self.progress = 0.0
+        self.values: Callable[[], Mapping[str, float]] = dict
+        self._rule, self._comm = rule, comm
 
-    def at(self, t: int) -> "Callable[[Tensor], float | Tensor]":
-        """The rate of step t as a function of its raw gradients; call it exactly once."""
+    def at(self, t: int) -> "Rate":
+        """The rate of step t as a function of its weights and gradients; call it exactly once."""
 
-        def rate(gradients: Tensor) -> "float | Tensor":
-            observation = Observation(t, t / self._steps, gradients, self._comm)
-            lr, self.state = self._rule.update(observation, self.state)
-            return lr
+        def rate(x: Tensor, gradients: Gradients, mean: Tensor | None = None) -> "float | Tensor":
+            rated = self._rule.update(Observation(t, x, gradients, mean, self._comm), self.state)
+            self.state, self.progress, self.values = rated.state, rated.progress, rated.values
+            return rated.lr
 
         return rate

@@ -3,11 +3,24 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gossip.errors import UserError
+from gossip.report.axes import (
+    CROWD,
+    GREY,
+    Ink,
+    curves,
+    legend,
+    line,
+    log_or_note,
+    note,
+    plain,
+    positive,
+)
+from gossip.report.rates import gradient_variance, has_noise, learning_rate
 from gossip.report.runs import Run, heading
 from gossip.report.series import (
     alpha_ratio,
@@ -20,7 +33,6 @@ from gossip.report.series import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 STYLE = "gossip.report.gossip"
 """The style sheet, as `matplotlib.style` names it."""
@@ -28,7 +40,6 @@ STYLE = "gossip.report.gossip"
 _UNDATED = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 """Metadata by format: without a date, drawing the same runs again gives the same file."""
 
-_GREY = "#666666"
 _COLOURS = {"dpsgd": "C0", "ssgd": "C1", "ssgd-star": "C2"}
 _PARTS = {
     "delta": (r"$\Delta$", "-"),
@@ -36,20 +47,12 @@ _PARTS = {
     "delta2": (r"$\Delta^{(2)}$", ":"),
     "delta2_hessian": (r"$\Delta^{(2)}$, Hessian", "-."),
 }
-_CROWD = 4
-"""From so many runs on, only the smoothed curves and the sum of the parts are drawn."""
-
-
-class _Ink(NamedTuple):
-    """How one run is drawn in every panel."""
-
-    run: Run
-    color: str
-    name: str
 
 
 def study_figure(runs: list[Run]) -> "Figure":
     """Loss and error, alpha_e/alpha, sigma_w^2 and Delta of one or more runs, over iterations.
+
+    Where neither alpha_e nor Delta was recorded, learning rate and gradient variance instead.
 
     Colour tells the runs apart in every panel, the style of a line what it shows. It has no part
     in pyplot's state: save it with `save`, or hand it to a notebook.
@@ -59,16 +62,18 @@ def study_figure(runs: list[Run]) -> "Figure":
 
     with style.context(STYLE):
         figure = Figure(layout="constrained")
-        panels: tuple[Callable[[Axes, list[_Ink]], None], ...]
+        panels: tuple[Callable[[Axes, list[Ink]], None], ...]
         panels = (_progress, _rate, _spread, _noise)
+        if not has_noise(runs):  # a cheap monitor leaves room for what the rule did
+            panels = (_progress, learning_rate, _spread, gradient_variance)
         inks = _inks(runs)
         for axes, panel in zip(figure.subplots(2, 2).flat, panels, strict=True):
             panel(axes, inks)
             axes.set_xlabel("iteration")
             axes.set_xlim(0, _last_step(runs))
         figure.legend(
-            handles=[_line(ink.color, ink.name) for ink in inks],
-            title=_plain(heading(runs)),
+            handles=[line(ink.color, ink.name) for ink in inks],
+            title=plain(heading(runs)),
             loc="outside upper left",
             alignment="left",
             ncols=max(1, min(len(inks), 100 // (8 + max(len(ink.name) for ink in inks)))),
@@ -111,7 +116,7 @@ def _last_step(runs: list[Run]) -> float:
     return max([1.0, *(run.column("step").max(initial=0) for run in runs)])
 
 
-def _inks(runs: list[Run]) -> list[_Ink]:
+def _inks(runs: list[Run]) -> list[Ink]:
     """A colour per algorithm, so that it is the same in all figures, or else one per run."""
     algorithms = [str(run.setting("algorithm")) for run in runs]
     by_algorithm = len(set(algorithms)) == len(runs) and set(algorithms) <= set(_COLOURS)
@@ -119,30 +124,30 @@ def _inks(runs: list[Run]) -> list[_Ink]:
     for i, (run, algorithm) in enumerate(zip(runs, algorithms, strict=True)):
         ending = "" if run.verdict in ("converged", "unknown") else f", {run.verdict}"
         color = _COLOURS[algorithm] if by_algorithm else f"C{i}"
-        inks.append(_Ink(run, color, _plain(run.label + ending)))
+        inks.append(Ink(run, color, plain(run.label + ending)))
     return inks
 
 
-def _progress(axes: "Axes", inks: list[_Ink]) -> None:
+def _progress(axes: "Axes", inks: list[Ink]) -> None:
     """Panel a: training loss and test error share a logarithmic axis."""
     axes.set_title("a  training loss and test error")
     tops = []
     for run, color, _ in inks:
         steps, loss, error = (run.column(n) for n in ("step", "train_loss", "test_error"))
-        if len(inks) < _CROWD:
-            axes.plot(steps, _positive(loss), color=color, lw=0.6, alpha=0.3, rasterized=True)
-        axes.plot(steps, _positive(smooth(loss, window_of(len(loss), 40))), color=color)
+        if len(inks) < CROWD:
+            axes.plot(steps, positive(loss), color=color, lw=0.6, alpha=0.3, rasterized=True)
+        axes.plot(steps, positive(smooth(loss, window_of(len(loss), 40))), color=color)
         there = np.isfinite(error)
         look = {"lw": 1.2, "ls": (0, (4, 1.5)), "marker": "o", "ms": 4, "mfc": "white"}
         every = max(1, int(there.sum()) // 12)
-        axes.plot(steps[there], _positive(error[there]), color=color, markevery=every, **look)
+        axes.plot(steps[there], positive(error[there]), color=color, markevery=every, **look)
         finite = loss[np.isfinite(loss)]
         tops += [min(finite.max(), 20 * finite[0])] if len(finite) else []
-    if not _log_or_note(axes):
+    if not log_or_note(axes):
         return
     if tops and max(tops) > 0:
         axes.set_ylim(top=max(1.5 * max(tops), 10 * axes.get_ylim()[0]))
-    _legend(axes, {"training loss": {}, "test error": {"ls": "--", "marker": "o"}})
+    legend(axes, {"training loss": {}, "test error": {"ls": "--", "marker": "o"}})
     for run, color, _ in inks:
         _mark_divergence(axes, run, color)
 
@@ -152,7 +157,7 @@ def _mark_divergence(axes: "Axes", run: Run, color: str) -> None:
     row = first_not_finite(run)
     if row is None:
         return
-    steps, loss = run.column("step"), _positive(run.column("train_loss"))
+    steps, loss = run.column("step"), positive(run.column("train_loss"))
     before = np.flatnonzero(np.isfinite(loss[:row]))
     if len(before):
         bottom, top = axes.get_ylim()
@@ -164,7 +169,7 @@ def _mark_divergence(axes: "Axes", run: Run, color: str) -> None:
         )
 
 
-def _rate(axes: "Axes", inks: list[_Ink]) -> None:
+def _rate(axes: "Axes", inks: list[Ink]) -> None:
     """Panel b: the learning rate that the training chose for itself.
 
     Where a model is dead, g is next to nothing and the ratio jumps about without a meaning: the
@@ -178,7 +183,7 @@ def _rate(axes: "Axes", inks: list[_Ink]) -> None:
         if not len(steps):
             continue
         running = running_ratio(ratio * weight, weight, window_of(len(ratio), 12))
-        if len(inks) < _CROWD:
+        if len(inks) < CROWD:
             axes.plot(steps, ratio, ".", color=color, ms=5, alpha=0.35, mew=0, rasterized=True)
         is_lost = any_converged and run.verdict == "diverged"
         axes.plot(steps, running, color=color, lw=0.8 if is_lost else None)
@@ -187,100 +192,39 @@ def _rate(axes: "Axes", inks: list[_Ink]) -> None:
         shown = np.concatenate([np.percentile(ratio, [3, 97]), running[np.isfinite(running)]])
         low, high = min(low, shown.min()), max(high, shown.max())
     if not axes.lines:
-        _note(axes, "not recorded")
+        note(axes, "not recorded")
         return
-    axes.axhline(1, color=_GREY, lw=1, ls="--", zorder=1)
+    axes.axhline(1, color=GREY, lw=1, ls="--", zorder=1)
     margin = 0.05 * (high - low)
     axes.set_ylim(max(low - margin, -3), min(high + margin, 5))
 
 
-def _spread(axes: "Axes", inks: list[_Ink]) -> None:
+def _spread(axes: "Axes", inks: list[Ink]) -> None:
     """Panel c: how far the learners are apart."""
     axes.set_title(r"c  variance between the learners, $\sigma_w^2$")
     looks = {"before mixing": {}, "after mixing": {"ls": "--", "lw": 1.2}}
     for name, look in zip(("sigma_w2", "sigma_w2_mixed"), looks.values(), strict=True):
-        _curves(axes, inks, name, look)
-    if _log_or_note(axes):
-        _legend(axes, looks)
+        curves(axes, inks, name, look)
+    if log_or_note(axes):
+        legend(axes, looks)
         _name_zeros(axes, inks, "sigma_w2")
 
 
-def _noise(axes: "Axes", inks: list[_Ink]) -> None:
+def _noise(axes: "Axes", inks: list[Ink]) -> None:
     """Panel d: the noise of a step, and its part that comes from the spread of the learners."""
-    axes.set_title(r"d  noise strength $\Delta$" + (" and its parts" if len(inks) < _CROWD else ""))
-    parts = list(_PARTS.items())[: 1 if len(inks) >= _CROWD else None]
+    axes.set_title(r"d  noise strength $\Delta$" + (" and its parts" if len(inks) < CROWD else ""))
+    parts = list(_PARTS.items())[: 1 if len(inks) >= CROWD else None]
     looks = {}
     for name, (label, ls) in parts:
-        if _curves(axes, inks, name, {"ls": ls}):
+        if curves(axes, inks, name, {"ls": ls}):
             looks[label] = {"ls": ls}
-    if _log_or_note(axes) and len(looks) > 1:
-        _legend(axes, looks)
+    if log_or_note(axes) and len(looks) > 1:
+        legend(axes, looks)
 
 
-def _curves(axes: "Axes", inks: list[_Ink], name: str, look: dict[str, Any]) -> bool:
-    """A column of all runs where it is positive, smoothed; whether there was anything."""
-    drawn = False
-    for run, color, _ in inks:
-        steps, values = run.column("step"), run.column(name)
-        there = np.isfinite(values) & (values > 0)
-        if not there.any():
-            continue
-        drawn = True
-        steps, values = steps[there], values[there]
-        middle = np.exp(smooth(np.log(values), window_of(len(values), 30)))
-        if len(inks) < _CROWD:
-            axes.plot(steps, values, color=color, lw=0.5, alpha=0.25, rasterized=True)
-        axes.plot(steps, middle, color=color, **look)
-    return drawn
-
-
-def _name_zeros(axes: "Axes", inks: list[_Ink], name: str) -> None:
+def _name_zeros(axes: "Axes", inks: list[Ink], name: str) -> None:
     """Say which runs are not drawn because a logarithmic axis has no zero."""
-    zero = [_plain(ink.run.label) for ink in inks if np.nanmax([*ink.run.column(name), -1.0]) == 0]
+    zero = [plain(ink.run.label) for ink in inks if np.nanmax([*ink.run.column(name), -1.0]) == 0]
     if zero:
         text = f"always zero: {', '.join(zero)}"
-        axes.text(0.02, 0.03, text, transform=axes.transAxes, color=_GREY, fontsize="small")
-
-
-def _log_or_note(axes: "Axes") -> bool:
-    """Logarithmic y axis where there is something to draw on it, a word where there is nothing."""
-    ys = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [[]])
-    ys = ys[np.isfinite(ys)]
-    if len(ys):
-        # Set before the scale, and finite: a loss may have come close to the largest number.
-        axes.set_ylim(ys.min() / 1.3, min(ys.max() * 1.3, 1e30))
-        axes.set_yscale("log")
-        return True
-    _note(axes, "not recorded, or zero")
-    return False
-
-
-def _legend(axes: "Axes", looks: dict[str, dict[str, Any]]) -> None:
-    """What the line styles mean, in one row above the curves."""
-    bottom, top = axes.get_ylim()
-    axes.set_ylim(top=top * (top / bottom) ** 0.12)
-    handles = [_line(_GREY, label, **look) for label, look in looks.items()]
-    axes.legend(
-        handles=handles, loc="upper right", ncols=len(looks), columnspacing=1, handlelength=2
-    )
-
-
-def _note(axes: "Axes", text: str) -> None:
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=_GREY)
-    axes.set_yticks([])
-
-
-def _line(color: str, label: str, **look: Any) -> "Line2D":
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=color, label=label, ms=4, mfc="white", **look)
-
-
-def _positive(values: np.ndarray) -> np.ndarray:
-    """`values` with NaN, a gap in a curve, where a logarithmic axis has no place for them."""
-    return np.where(np.isfinite(values) & (values > 0), values, np.nan)
-
-
-def _plain(text: str) -> str:
-    """`text` with its dollars shown: a label comes from a file and is no formula."""
-    return text.replace("$", r"\$")
+        axes.text(0.02, 0.03, text, transform=axes.transAxes, color=GREY, fontsize="small")

@@ -90,6 +90,8 @@ def heading(runs: list[Run]) -> str:
         "learners": lambda value: f"n = {value} learners",
         "topology": str,
         "lr": lambda value: f"learning rate {_text(value)}",
+        "scaling": lambda value: "" if value == "none" else f"{value} scaling",
+        "warmup": lambda value: "" if value == "none" else f"{value} warm-up",
         "batch_size": lambda value: f"batch {value} per learner",
     }
     parts = []
@@ -97,7 +99,7 @@ def heading(runs: list[Run]) -> str:
         values = [run.setting(name) for run in runs]
         if values and values[0] is not None and all(value == values[0] for value in values):
             parts.append(str(form(values[0])))
-    return ", ".join(parts)
+    return ", ".join(part for part in parts if part)
 
 
 def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

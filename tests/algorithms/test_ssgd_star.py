@@ -18,7 +18,7 @@ def star(mode: str, *, std: float = STD, seed: int = 0) -> SsgdStar:
 def walk(algorithm, gradient, steps: int):
     state = algorithm.init(torch.ones(D, dtype=torch.float64), N)
     for _ in range(steps):
-        state, step = algorithm.step(state, gradient, complete(N), lambda g: LR, Stacked(N))
+        state, step = algorithm.step(state, gradient, complete(N), lambda *_: LR, Stacked(N))
         yield step, state
 
 

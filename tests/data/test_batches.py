@@ -13,7 +13,7 @@ def dataset(arrays):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_unit_inputs_are_bytes_over_255_exactly(dataset, dtype):
-    train, test = splits(dataset, dtype=dtype)
+    train, test, _ = splits(dataset, dtype=dtype)
     for split, raw in ((train, dataset.train_inputs), (test, dataset.test_inputs)):
         inputs, labels = split.batch(np.arange(len(split)))
         assert torch.equal(inputs, torch.tensor(raw, dtype=dtype) / 255)
@@ -21,7 +21,7 @@ def test_unit_inputs_are_bytes_over_255_exactly(dataset, dtype):
 
 
 def test_standardised_training_inputs_have_mean_zero_and_deviation_one(dataset):
-    train, test = splits(dataset, "standardised", torch.float64)
+    train, test, _ = splits(dataset, "standardised", torch.float64)
     inputs, _ = train.batch(np.arange(12))
     assert inputs.mean().item() == pytest.approx(0, abs=1e-12)
     assert inputs.std(correction=0).item() == pytest.approx(1, abs=1e-12)
@@ -49,7 +49,7 @@ def test_batches_take_the_shape_of_their_indices(dataset):
 
 def test_float_data_is_scaled_by_its_training_range_and_never_overwritten():
     x, y = np.array([[-2.0], [0.0], [2.0]], np.float32), np.array([0, 1, 0])
-    train, _ = splits(from_arrays("mine", "", (x, y, x, y)))
+    train, _, _ = splits(from_arrays("mine", "", (x, y, x, y)))
     for _ in range(2):
         assert train.batch(np.arange(3))[0].flatten().tolist() == [0.0, 0.5, 1.0]
 

@@ -14,7 +14,7 @@ from gossip.comm.stacked import Stacked
 from gossip.models import mlp
 from gossip.monitor import Moment
 from gossip.optim.flat import FlatOptimizer
-from gossip.task import Task
+from gossip.task import Gradients, Task
 
 F64 = torch.float64
 
@@ -68,7 +68,7 @@ class Quadratic:
             inputs = inputs.flatten(0, 1).unsqueeze(0)
         offsets = x.unsqueeze(1) - inputs
         losses = torch.einsum("rbi,ij,rbj->rb", offsets, self.hessian, offsets).mean(dim=1) / 2
-        return offsets.mean(dim=1) @ self.hessian, losses
+        return Gradients(offsets.mean(dim=1) @ self.hessian, losses)
 
     def gradient_sum(self, row, samples, indices):
         offsets = row - samples.batch(indices)[0]
@@ -127,7 +127,7 @@ def moments(
         here = slice(comm.hosted.start, comm.hosted.stop)
         inputs, labels = inputs[here], labels[here]
         gradient = partial(task.gradient, inputs=inputs, labels=labels)
-        following, step = rule.step(state, gradient, w, lambda _: lr, comm)
+        following, step = rule.step(state, gradient, w, lambda *_: lr, comm)
         shared = algorithm.startswith("ssgd")
         seen.append(
             Moment(

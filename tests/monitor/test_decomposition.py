@@ -61,7 +61,7 @@ def test_ssgd_moves_at_the_nominal_rate_on_average():
     ratios = []
     for t in range(200):
         inputs, labels = batches(task, n, t)
-        gradients, _ = task.gradient(x, inputs, labels)
+        gradients = task.gradient(x, inputs, labels).values
         moment = type(first)(
             0, lr, x, x, gradients, x, x - lr * gradients, inputs, labels, shared=True
         )

@@ -23,7 +23,7 @@ from gossip.comm.start import connect
 from gossip.config import Config, from_tables
 from gossip.errors import UserError
 from gossip.record import Record
-from gossip.study import algorithm, prepare, rule
+from gossip.study import algorithm, prepare
 from gossip.train import train
 
 FINAL = ("converged", "diverged")
@@ -81,7 +81,7 @@ def run_one(config: Config, folder: Path) -> None:
     comm = connect("stacked", config.gossip.learners)
     study = prepare(config, comm)
     with Record(study, name, folder) as record:
-        record.close(train(study, algorithm(name, study), rule(config), record=record.rows))
+        record.close(train(study, algorithm(name, study), record=record.rows))
 
 
 def log_of(folder: Path) -> Path:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments import fig2, sweep
+from experiments import fig2
 from experiments.scale import Scale, smoke
 from gossip import folder as run_folder
+from gossip import sweep
 from gossip.config import Config
 from gossip.errors import UserError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def two_runs(scale: Scale) -> dict[str, Config]:

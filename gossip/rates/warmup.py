@@ -1,0 +1,192 @@
+"""Warm-up: a factor that grows to 1."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from gossip.errors import UserError, one_of
+from gossip.rates.base import Setting
+
+SHAPES = ("linear", "quadratic")
+ORDERS = ("before", "after")
+FIXED_SHARE = 0.055
+"""T_w / T_1 of AdaScale's and LENA's papers."""
+STATE_SHARE = 0.05
+"""alpha of LENA, theta_w / T_1."""
+
+
+class Warm(NamedTuple):
+    """A warm-up's word on one step."""
+
+    factor: "float | Tensor"
+    """In [0, 1]; one number or one per layer."""
+    state: Any
+
+
+class Warmup(Protocol):
+    """Step and scale in, factor out."""
+
+    @property
+    def adds_gain(self) -> bool:
+        """Whether `Scale.gain` is looked at, and so must be measured."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it adds to the trace, one column per layer each."""
+        ...
+
+    def init(self) -> Any:
+        """The state before step 0."""
+        ...
+
+    def update(self, t: int, gain: "float | Tensor", state: Any) -> Warm:
+        """The factor at step t."""
+        ...
+
+    def values(self, state: Any) -> "dict[str, Tensor]":
+        """What the state tells the trace: [layers] per column."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ramp:
+    r"""A factor that depends on time alone.
+
+    .. math:: \mathrm{warm}(t) = s + (1 - s) \min(1, (t + 1) / T_w)^p
+
+    The first step already moves by one increment: with s = 0 no step is wasted at rate 0.
+    """
+
+    steps: float
+    """T_w in updates; 0: no warm-up."""
+    start: float = 0.0
+    """s."""
+    power: int = 1
+    """p."""
+
+    adds_gain = False
+    columns = ()
+
+    def init(self) -> None:
+        """No state."""
+
+    def update(self, t: int, gain: "float | Tensor", state: None) -> Warm:
+        """warm(t)."""
+        done = min(1.0, (t + 1) / self.steps) if self.steps else 1.0
+        return Warm(self.start + (1 - self.start) * done**self.power, state)
+
+    def values(self, state: None) -> "dict[str, Tensor]":
+        """Nothing: the rate says it all."""
+        return {}
+
+
+class Sums(NamedTuple):
+    """State of the state-aware warm-up, [layers] float64 each."""
+
+    total: Tensor
+    """S_k."""
+    end: Tensor
+    """Steps after which layer k had its full rate; NaN: not yet."""
+
+
+@dataclass(frozen=True)
+class StateAware:
+    r"""A layer is warm when its own scales, added up, come to theta_w = alpha T_1.
+
+    .. math::
+        \mathrm{warm}_k(t) = \min(1, S_k(t) / \theta_w), \qquad S_k(t) = \sum_{i \le t} gain_k(i)
+
+    Reference: Zhang et al., "LENA", WWW 2022, Section 3.2, Algorithm 1, lines 18-20, which adds
+    before it compares; Eq. 6 and the authors' code add after, so that the first update has rate
+    0: `accumulate="after"`.
+    """
+
+    threshold: float
+    """theta_w in steps of a single learner."""
+    layers: int
+    accumulate: str = "before"
+    """One of `ORDERS`."""
+
+    adds_gain = True
+    columns = ("warmup_state", "warmup_end")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        one_of(ORDERS, self.accumulate, "order of the warm-up's sum")
+
+    def init(self) -> Sums:
+        """Nothing added up."""
+        zeros = torch.zeros(self.layers, dtype=torch.float64)
+        return Sums(zeros, torch.full_like(zeros, torch.nan))
+
+    def update(self, t: int, gain: "float | Tensor", state: Sums) -> Warm:
+        """warm_k(t), [layers]."""
+        total = state.total + gain
+        used = total if self.accumulate == "before" else state.total
+        factor = (used / self.threshold).clamp(max=1.0)
+        ended = torch.isnan(state.end) & (used >= self.threshold)
+        end = torch.where(ended, torch.tensor(float(t), dtype=torch.float64), state.end)
+        return Warm(factor, Sums(total, end))
+
+    def values(self, state: Sums) -> "dict[str, Tensor]":
+        """S_k, and the step at which layer k was first at its full rate."""
+        return {"warmup_state": state.total, "warmup_end": state.end}
+
+
+def no_warmup(setting: Setting) -> Ramp:
+    """1 from the first step."""
+    return Ramp(0.0)
+
+
+def fixed(setting: Setting, *, start: float | None = None) -> Ramp:
+    """Linear from the base rate to the scaled one; from 0 where nothing is scaled.
+
+    Args:
+        setting: its nominal scale k makes the start 1/k; its length is 5.5 % of the run if it
+            does not say.
+        start: the factor to start from instead.
+
+    Reference: Goyal et al., arXiv 1706.02677, Section 2.2; AdaScale, Section 4.
+    """
+    if start is None:
+        start = 0.0 if setting.nominal is None else min(1.0, 1 / setting.nominal)
+    if not 0 <= start <= 1:
+        raise UserError(f"start={start}: a warm-up starts from a factor in [0, 1]")
+    return Ramp(setting.length.updates(setting.budget, FIXED_SHARE), start)
+
+
+def state_aware(setting: Setting, *, accumulate: str = "before") -> StateAware:
+    """`StateAware` with theta_w = alpha T_1; alpha is 5 % if the setting does not say.
+
+    Raises:
+        UserError: alpha is outside (0, 1].
+    """
+    budget = setting.budget
+    share = setting.length.updates(budget, STATE_SHARE) / budget.steps
+    if not 0 < share <= 1:
+        raise UserError(f"state-aware warm-up over {share:g} of the run: alpha must be in (0, 1]")
+    return StateAware(share * budget.single_worker_steps, len(setting.layers), accumulate)
+
+
+def legw(setting: Setting, *, shape: str = "linear") -> Ramp:
+    """Linear-epoch gradual warm-up: k times the baseline's epochs for a batch k times as large.
+
+    The number of warm-up *updates* is that of the baseline, w_0 N / B_0.
+
+    Raises:
+        UserError: no baseline batch, or no warm-up epochs of the baseline.
+
+    Reference: You et al., "Large-batch training for LSTM and beyond", SC 2019, Algorithm 1.
+    """
+    one_of(SHAPES, shape, "shape of the warm-up")
+    budget, epochs = setting.budget, setting.length.epochs
+    if budget.baseline_batch is None or epochs is None:
+        raise UserError(
+            "warm-up legw scales a baseline's: give --baseline-batch (its total batch B_0) and "
+            "--warmup-epochs (its warm-up w_0 in epochs)"
+        )
+    updates = epochs * budget.samples / budget.baseline_batch
+    return Ramp(updates, 0.0, 2 if shape == "quadratic" else 1)

@@ -1,0 +1,90 @@
+"""A preset is laid over the defaults and under the config file and the flags."""
+
+import tomllib
+from dataclasses import replace
+
+import pytest
+import tomli_w
+
+from gossip.config import Config, Rate, from_tables, to_tables
+from gossip.errors import UserError
+from gossip.presets import PRESETS, apply
+from gossip.recipe import budget, rule
+from gossip.run import parse
+from gossip.schedule.course import ONE_LAYER
+
+RECIPES = ("goyal", "ibm-asr", "wolf-naacl")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_makes_a_rule_and_survives_toml(name):
+    flags = ["--preset", name]
+    if name == "date":
+        flags += ["--baseline-batch", "128", "--warmup-epochs", "1"]
+    config = parse(flags).options
+    assert rule(config.rate, budget(config, 60_000), ONE_LAYER).base == config.rate.lr
+    assert from_tables(tomllib.loads(tomli_w.dumps(to_tables(config)))) == config
+    assert "preset" not in to_tables(config)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_recipes_leave_the_algorithm_alone_and_methods_are_synchronous(name):
+    expected = Config().algorithm if name in RECIPES else ("ssgd",)
+    assert apply(name, Config()).algorithm == expected
+
+
+def test_a_preset_changes_only_what_it_says():
+    before = Config(seed=7, rate=Rate(lr=0.3))
+    assert apply("lsw", before) == replace(
+        before,
+        algorithm=("ssgd",),
+        rate=replace(before.rate, scaling="linear", warmup="fixed", warmup_share=0.055),
+    )
+
+
+def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[rate]\nlr = 0.25\nmomentum = 0.5\n")
+    rate = parse(["--preset", "goyal", "--config", str(path), "--lr", "0.5"]).options.rate
+    assert (rate.lr, rate.momentum, rate.weight_decay) == (0.5, 0.5, 1e-4)
+
+
+def test_a_file_that_says_the_default_wins_too(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(f"[rate]\nlr = {Rate().lr}\n")
+    assert parse(["--preset", "goyal", "--config", str(path)]).options.rate.lr == Rate().lr
+
+
+def test_a_length_in_another_unit_takes_the_place_of_the_presets(tmp_path):
+    options = parse(["--preset", "goyal", "--warmup-steps=7", "--steps", "50"]).options
+    assert (options.epochs, options.steps) == (None, 50)
+    assert (options.rate.warmup_epochs, options.rate.warmup_steps) == (None, 7)
+    path = tmp_path / "run.toml"
+    path.write_text("steps = 60\n[rate]\nwarmup_share = 0.5\n")
+    options = parse(["--preset", "goyal", "--config", str(path)]).options
+    assert (options.epochs, options.rate.warmup_share) == (None, 0.5)
+
+
+def test_a_recorded_config_needs_no_preset(tmp_path):
+    options = parse(["--preset", "lena-official", "--lr", "0.5"]).options
+    path = tmp_path / "config.toml"
+    path.write_text(tomli_w.dumps(to_tables(options)))
+    assert parse(["--config", str(path)]).options == options
+
+
+def test_an_unknown_preset_is_told_with_the_nearest():
+    with pytest.raises(UserError, match="unknown preset 'goyl': did you mean goyal"):
+        parse(["--preset", "goyl"])
+
+
+def test_date_asks_for_its_baseline():
+    config = parse(["--preset", "date"]).options
+    with pytest.raises(UserError, match="give --baseline-batch"):
+        rule(config.rate, budget(config, 60_000), ONE_LAYER)
+
+
+def test_help_names_all_presets(capsys):
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    shown = "".join(capsys.readouterr().out.split())
+    assert all(name in shown for name in PRESETS)
