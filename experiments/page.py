@@ -16,6 +16,10 @@ HEAD = """\
 <!-- Written by python -m experiments.publish: change experiments/page.py, not this file. -->
 # What reproduces, and what does not
 
+The DPSGD paper's study and a comparison of topologies are on this page. The synchronous rivals
+have theirs: [LENA, AdaScale and LSW](lena.md), [DATE, LEGW and LARS](date.md), and
+[DPSGD against all of them](rivals.md) on the same task and budget.
+
 MNIST, 784-50-50-10 ReLU with biases, PyTorch's default initialisation, mean cross-entropy, plain
 SGD at a constant rate alpha, float32, all learners from the same weights, one permutation of
 the training set per epoch split between them, nB = 2000 samples a step, stacked backend. Errors

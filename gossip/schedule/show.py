@@ -116,9 +116,12 @@ def draw(runs: Mapping[str, Course], title: str, path: Path) -> None:
             chosen = sorted({*points.astype(int).tolist(), min(course.warm_from, points[-1])})
             rates = [course.row(int(i)).lr for i in chosen]
             axes.plot(chosen, rates, label=_SAID.get(name))
-        axes.set(xlabel="iteration", ylabel="learning rate", title=title, ylim=(0, None))
-        if len(runs) > 1:
+        axes.set(xlabel="iteration", ylabel="learning rate", title=title)
+        if len(runs) > 1:  # an envelope of up to a factor n
+            axes.set_yscale("log")
             axes.legend()
+        else:
+            axes.set_ylim(bottom=0)
     save(figure, path)
 
 

@@ -1,0 +1,188 @@
+"""The DATE study: its plan, its criteria, and all of its code at a scale that means nothing."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import date, date_claims, date_groups, date_page, date_plan, date_rows
+from experiments.date_plan import PARTS, TOGGLES
+from experiments.date_rows import Row
+from experiments.date_size import FULL, SMOKE, Study
+from experiments.scale import FULL as FULL_SCALE
+from experiments.scale import smoke
+from gossip.config import Config
+from gossip.presets import PRESETS
+from gossip.recipe import budget, rule
+from gossip.task import Layer
+
+
+def known(key: str) -> float:
+    """All trials done, all alike: the first rate of each grid is chosen."""
+    return 0.0
+
+
+def all_runs(size: Study) -> dict[str, Config]:
+    return {key: run for part in PARTS for key, run in date_plan.runs(part, size, known).items()}
+
+
+@pytest.mark.parametrize("part", ["lenet", "needle", "lstm", "lipschitz"])
+@pytest.mark.parametrize("size", [FULL, SMOKE], ids=["full", "smoke"])
+def test_runs_of_a_part_see_equally_many_samples(size: Study, part: str) -> None:
+    runs = date_plan.runs(part, size, known).values()
+    assert len({(run.epochs, run.data.validation) for run in runs}) == 1
+
+
+@pytest.mark.parametrize("size", [FULL, SMOKE], ids=["full", "smoke"])
+def test_every_method_has_equally_many_trials(size: Study) -> None:
+    for _, tuned in size.lenet.solvers:
+        assert len(tuned.manual) == len(tuned.date)
+    of = size.lstm
+    trials = {len(grid) for _, _, grid in of.rivals} | {len(of.date), len(of.wide)}
+    assert len(trials) == 1
+    runs = date_plan.runs("lstm", size, lambda key: None)
+    tried = Counter(key.rsplit("-lr")[0] for key in runs)
+    assert set(tried.values()) == trials
+
+
+def test_date_is_tuned_at_the_baseline_and_nowhere_else() -> None:
+    runs = date_plan.runs("lstm", FULL, known)
+    elsewhere = [k for k in runs if "-date-" in k and f"-b{FULL.lstm.baseline}-" not in k]
+    assert len(elsewhere) == len(FULL.lstm.batches) - 1
+
+
+def test_runs_that_need_a_choice_wait_for_all_trials() -> None:
+    trials = date_plan.runs("lenet", FULL, lambda key: None)
+    assert all("-b1024-" in key for key in trials)
+    one_missing = dict.fromkeys(list(trials)[1:], 0.1).get
+    assert not any("momentum-manual-b8192" in k for k in date_plan.runs("lenet", FULL, one_missing))
+
+
+def test_the_lowest_validation_error_wins_and_what_has_no_model_never_does() -> None:
+    errors = {"a": 0.2, "b": 0.1, "c": math.inf}
+    assert date_plan.best(["a", "b", "c"], errors.get) == 1
+    assert date_plan.best(["a", "b", "d"], errors.get) is None
+    assert date_plan.best(["c"], errors.get) is None
+
+
+def test_the_toggles_add_up_to_the_preset() -> None:
+    assert date_plan.recipe("ratio") == PRESETS["date"]["rate"] == date_plan.recipe("date")
+    assert date_plan.recipe("plain") == {}
+    lengths = [len(date_plan.recipe(toggle)) for toggle in TOGGLES]
+    assert lengths == [0, 1, 2, 3, 4]
+
+
+def test_legw_warms_up_over_the_baselines_updates_and_peaks_at_the_root() -> None:
+    config = all_runs(FULL)["lenet-rmsprop-roller-coaster-b8192-lr0.0005-seed0"]
+    length = budget(config, FULL.samples)
+    made = rule(config.rate, length, (Layer("w", 0, 1, (1,)),))
+    rates, state = [], made.init()
+    for t in range(math.ceil(length.steps)):
+        paced, _ = made.pace(t, None, state)
+        rates.append(float(paced.lr))
+        state = paced.memory
+    updates = FULL.lenet.warmup * FULL.lenet.epochs * FULL.samples / FULL.lenet.baseline
+    assert max(rates) == pytest.approx(5e-4 * math.sqrt(8), rel=0.06)
+    assert 1 + rates.index(max(rates)) == math.floor(updates)
+
+
+def test_the_number_of_runs_does_not_depend_on_what_is_chosen() -> None:
+    for part in PARTS:
+        total = date_plan.count(part, FULL)
+        assert len(date_plan.runs(part, FULL, lambda key: float(len(key)))) == total
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("date")
+    assert date.main(["--smoke", "--folder", str(path), "--jobs", "2"]) == 0
+    date.publish(smoke(path))
+    date.write_page(smoke(path))
+    return path
+
+
+def test_all_runs_are_made_and_have_a_row(folder: Path) -> None:
+    scale = smoke(folder)
+    rows = date_rows.read_csv(scale.results / date_page.TABLE)
+    assert {row.key for row in rows} == date_rows.planned(scale)
+    assert date_page.missing(rows, SMOKE) == []
+    assert {row.part for row in rows} == {"lenet", "needle", "lipschitz", "lstm"}
+    assert all(math.isfinite(row.peak_epoch) for row in rows if row.part == "lipschitz")
+    ratios = date_groups.ratio_run(rows, SMOKE)
+    assert ratios
+    assert all(0.1 <= r <= 10 for found in date_rows.parsed_ratios(ratios).values() for r in found)
+
+
+def test_rows_survive_the_table(folder: Path) -> None:
+    scale = smoke(folder)
+    rows = date_rows.read_csv(scale.results / date_page.TABLE)
+    date_rows.write_csv(rows, folder / "again.csv")
+    assert (folder / "again.csv").read_bytes() == (scale.results / date_page.TABLE).read_bytes()
+
+
+def test_the_page_says_that_it_is_a_smoke_test_and_has_all_parts(folder: Path) -> None:
+    scale = smoke(folder)
+    text = date.page(scale).read_text(encoding="utf-8")
+    assert "not results" in text.splitlines()[0]
+    assert "Not run yet" not in text
+    for name in ("lenet", "lstm", "needle", "lipschitz", "ratios"):
+        assert f"date_{name}.png" in text
+        assert (scale.results / f"date_{name}.png").stat().st_size < 200_000
+
+
+def test_a_page_without_runs_names_all_that_is_missing(tmp_path: Path) -> None:
+    text = date_page.text(smoke(tmp_path))
+    assert text.count("not run yet") == len(date_claims.CLAIMS)
+    for part in PARTS:
+        total = date_plan.count(part, SMOKE)
+        assert f"{part}: {total} of {total} runs" in text
+
+
+def needle(error: float, **changes: Any) -> Row:
+    row = Row(
+        part="needle",
+        key="",
+        method="lars",
+        batch=8192,
+        lr=10.0,
+        seed=0,
+        epochs=4.0,
+        updates=27,
+        verdict="converged",
+        validation_error=error,
+        test_error=error,
+        train_loss=0.1,
+    )
+    row = replace(row, **changes)
+    return replace(row, key=date_plan.needle_name(FULL, row.lr, row.seed))
+
+
+def fine_grid(errors: dict[int, float]) -> list[Row]:
+    """All runs of the needle with rate 10 the best; by seed the errors differ by 0.2 points."""
+    coarse = [needle(0.5, lr=lr) for lr in FULL.needle.coarse if lr != 10]
+    return coarse + [
+        needle(errors[k] + 0.002 * seed, lr=10 * FULL.needle.step**k, seed=seed)
+        for k in FULL.needle.fine
+        for seed in range(FULL.needle.seeds)
+    ]
+
+
+def test_a_needle_is_a_needle_by_the_numbers_alone() -> None:
+    flat = dict.fromkeys(FULL.needle.fine, 0.05)
+    no, sharp = fine_grid(flat), fine_grid(flat | {1: 0.09})
+    assert date_claims.lars_has_a_needle([], FULL) is None
+    assert date_claims.lars_has_a_needle(no[:-1], FULL) is None
+    assert not date_claims.lars_has_a_needle(no, FULL)[0]
+    assert date_claims.lars_has_a_needle(sharp, FULL)[0]
+
+
+def test_a_run_without_a_model_counts_as_guessing() -> None:
+    assert date_groups.test_error(needle(0.05, train_loss=math.nan)) == date_groups.GUESSING
+
+
+@pytest.mark.skipif(not date.page(FULL_SCALE).exists(), reason="the study has not been published")
+def test_the_committed_page_is_what_the_committed_table_says() -> None:
+    assert date.page(FULL_SCALE).read_text(encoding="utf-8") == date_page.text(FULL_SCALE)
