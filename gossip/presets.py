@@ -1,7 +1,6 @@
 """Methods and recipes by name: what a paper fixes, as tables of a config file."""
 
 import argparse
-import tomllib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,15 +99,23 @@ PRESETS: dict[str, dict[str, Any]] = {
 """What `--preset` offers: only what defines a method, in the shape of config.toml. The recipes
 (goyal, ibm-asr, wolf-naacl) leave the algorithm to the user."""
 
-_SAME = (
-    frozenset({"steps", "epochs"}),
-    frozenset({"warmup_steps", "warmup_epochs", "warmup_share"}),
-)
+LENGTHS = ("warmup_steps", "warmup_epochs", "warmup_share")
+"""Units of the length of a warm-up."""
+
+GOES_WITH = {
+    "scaling": ("scaling_options",),
+    "warmup": ("warmup_options", *LENGTHS),
+    "decay": ("decay_at", "decay_factor", "decay_options"),
+    "layer_ratio": ("layer_ratio_limits",),
+}
+"""Options that mean nothing to another choice of the same part."""
+
+_SAME = (frozenset({"steps", "epochs"}), frozenset(LENGTHS))
 """Options that say one thing in several units."""
 
 
 def apply(name: str, config: Config, said: Collection[str] = ()) -> Config:
-    """`config` with a preset laid over it.
+    """`config` with a preset laid over it, and nothing left of the parts that it replaces.
 
     Args:
         name: one of `PRESETS`.
@@ -120,8 +127,14 @@ def apply(name: str, config: Config, said: Collection[str] = ()) -> Config:
         UserError: there is no such preset; the message suggests the nearest.
     """
     kept = set(said).union(*(units for units in _SAME if units & set(said)))
+    kept |= {option for part in GOES_WITH if part in said for option in GOES_WITH[part]}
+    preset = lookup(PRESETS, name, "preset")
+    replaced = [part for part in GOES_WITH if part in preset["rate"] and part not in said]
     tables = to_tables(config)
-    for key, value in lookup(PRESETS, name, "preset").items():
+    for option in (option for part in replaced for option in GOES_WITH[part]):
+        if option not in kept:
+            tables["rate"].pop(option, None)
+    for key, value in preset.items():
         if isinstance(value, dict):
             tables[key] |= {k: v for k, v in value.items() if k not in kept}
         elif key not in kept:
@@ -129,10 +142,16 @@ def apply(name: str, config: Config, said: Collection[str] = ()) -> Config:
     return from_tables(tables)
 
 
+def flags(argv: Sequence[str]) -> set[str]:
+    """Names of the options that a command line gives, such as "batch_size"."""
+    return {a.split("=")[0].removeprefix("--").replace("-", "_") for a in argv if a[:2] == "--"}
+
+
 def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config]:
     """--config and --preset of a command line, and the config that its other flags change.
 
-    That is the defaults under the preset under the config file.
+    That is the defaults under the config file under the preset: a complete config.toml would leave
+    nothing of a preset.
 
     Raises:
         UserError: an unknown preset, or a config file that cannot be run.
@@ -141,13 +160,8 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
     first.add_argument("--config", type=Path)
     first.add_argument("--preset")
     known = first.parse_known_args(argv)[0]
-    said = {argument.split("=")[0].lstrip("-").replace("-", "_") for argument in argv}
-    config = Config()
-    if known.config:
-        config = load(known.config, said)
-        tables = tomllib.loads(known.config.read_text(encoding="utf-8"))
-        for key, value in tables.items():
-            said |= set(value) if isinstance(value, dict) else {key}
+    said = flags(argv)
+    config = load(known.config, said) if known.config else Config()
     if known.preset:
         config = apply(known.preset, config, said)
     return known.config, known.preset, config

@@ -31,7 +31,7 @@ def budget(config: Config, samples: int) -> Budget:
     steps = float(config.steps)
     if config.epochs is not None:
         # Rounded, so that 300 steps that are 300.00000000000006 in floats are not 301.
-        steps = round(config.epochs * samples / (learners * batch), 9)
+        steps = max(1.0, round(config.epochs * samples / (learners * batch), 9))
     return Budget(
         learners=learners,
         batch=batch,
@@ -77,10 +77,10 @@ def rule(rate: Rate, budget: Budget, layers: tuple[Layer, ...]) -> Product:
 def warnings(rule: Product) -> list[str]:
     """What a user should know of a rule before the run: a warm-up that may never end."""
     budget, warmup = rule.budget, rule.warmup
-    if isinstance(warmup, Ramp) and warmup.steps > budget.steps:
+    if isinstance(warmup, Ramp) and warmup.steps > rule.most_steps:
         return [
-            f"the warm-up takes {warmup.steps:g} steps and the run has {budget.steps:g}: the full "
-            "learning rate is never reached"
+            f"the warm-up takes {warmup.steps:g} steps and the run has {rule.most_steps:g}: the "
+            "full learning rate is never reached"
         ]
     if isinstance(warmup, StateAware) and warmup.threshold > budget.steps:
         return [

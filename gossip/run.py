@@ -43,7 +43,7 @@ class Command:
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """TOML file with any of the options below; flags on the command line win."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="|".join(PRESETS))] = None
-    """A paper's method or recipe, laid under the config file and the flags."""
+    """A paper's method or recipe, laid over the config file and under the flags."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Run folder; with several algorithms, one folder in it for each (default: runs/TIME)."""
     options: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str]) -> Command:
-    """The command line over the config file over the preset, if they are named, over the defaults.
+    """The command line over the preset over the config file, if they are named, over the defaults.
 
     Raises:
         UserError: something in it cannot be run.

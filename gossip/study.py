@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -66,6 +67,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         num_classes=dataset.num_classes,
         validation=validation,
     )
+    _check_batch(task, config.data.batch_size)
     sampler = Sampler(
         len(train),
         comm.n,
@@ -121,6 +123,19 @@ def _dataset(config: Config) -> Dataset:
     return load(config.data.dataset, folder)
 
 
+def _check_batch(task: Task, size: int) -> None:
+    """Refuse batches from which BatchNorm cannot take a variance."""
+    if not task.looks_at_batch:
+        return
+    inputs, labels = task.train.batch(np.zeros((1, size), dtype=np.int64))
+    try:
+        task.gradient(task.init(0).unsqueeze(0), inputs, labels)
+    except ValueError as error:
+        raise UserError(
+            f"batch_size={size}: too few samples for the model's BatchNorm ({error})"
+        ) from error
+
+
 def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
     name, model = config.model.model, config.model
     build = load_object(name, "model") if ":" in name else lookup(MODELS, name, "model")
@@ -143,7 +158,15 @@ def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
             f"{''.join(f', {key}=' for key in options)}): {error}"
         ) from error
     make = partial(build, *arguments, **options)
-    if not isinstance(made := make(), nn.Module):
+    try:
+        made = make()
+    except UserError:
+        raise
+    # What a builder makes of a wrong option is its own affair.
+    except Exception as error:
+        given = f" with {' '.join(model.model_options)}" if model.model_options else ""
+        raise UserError(f"model {name!r}{given} cannot be made: {error}") from error
+    if not isinstance(made, nn.Module):
         raise UserError(f"model {name!r} returned {type(made).__name__}, not a torch.nn.Module")
     return make
 

@@ -41,8 +41,9 @@ def run_all(runs: Mapping[str, Config], folder: Path, *, jobs: int) -> None:
         UserError: a run failed; the others were made all the same.
     """
     waiting = {k: config for k, config in runs.items() if not is_finished(folder / k, config)}
-    for dataset in {config.data.dataset for config in waiting.values()}:
-        data.load(dataset, None)  # verified once here, so not in every run
+    for dataset, folder_of_data in {(c.data.dataset, c.data.data_dir) for c in waiting.values()}:
+        # Verified once here, so not in every run.
+        data.load(dataset, Path(folder_of_data) if folder_of_data else None)
     progress = _Progress(waiting)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)

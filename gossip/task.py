@@ -85,6 +85,7 @@ class Task:
             (one row after the other), or "auto": vmap unless the model cannot be batched, or
             convolves, which on a CPU is slower as one grouped convolution than in turn.
         num_classes: outputs the model must have at least; not looked at if 0.
+        validation: samples held out of the training set, if any.
 
     Raises:
         UserError: the model draws random numbers (Dropout), has no parameters, or does not give
@@ -109,7 +110,7 @@ class Task:
         _refuse_dropout(self._model)
         self.layers = tuple(_layers(self._model))
         self.d = self.layers[-1].stop
-        self._looks_at_batch = any(isinstance(m, _NORM) for m in self._model.modules())
+        self.looks_at_batch = any(isinstance(m, _NORM) for m in self._model.modules())
         self._buffers = tuple(_running_statistics(self._model))
         own = dict(self._model.named_buffers())
         parts = [own[layer.name].reshape(-1) for layer in self._buffers]
@@ -159,7 +160,7 @@ class Task:
             Detached.
         """
         local = len(inputs)
-        if len(x) == 1 < local and (squares or self._looks_at_batch):
+        if len(x) == 1 < local and (squares or self.looks_at_batch):
             return self._shared_row(x[0], inputs, labels, squares, buffers)
         if len(x) == 1:
             own = None if buffers is None else buffers[0]
@@ -285,9 +286,7 @@ class Task:
         try:
             with torch.no_grad():
                 parameters = self._parameters(row)
-                # Even chunks: a rest of one sample has no variance.
-                for part in np.array_split(indices, -(-len(indices) // RECALIBRATION_CHUNK)):
-                    inputs, _ = samples.batch(part)
+                for inputs, _ in _chunks(samples, indices, RECALIBRATION_CHUNK):
                     own = self.init_buffers(1)[0]
                     tensors = parameters | self._named_buffers(own)
                     functional_call(self._model, tensors, (inputs,))
@@ -395,10 +394,11 @@ def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> T
 def _chunks(
     samples: Samples, indices: np.ndarray, labels: int = CHUNK
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of about so many labels, one after the other."""
-    size = max(1, labels // samples.batch(indices[:1])[1].numel()) if len(indices) else 1
-    for start in range(0, len(indices), size):
-        yield samples.batch(indices[start : start + size])
+    """Equal batches of at most so many labels: BatchNorm cannot be trained on a rest of one."""
+    if len(indices):
+        size = max(1, labels // samples.batch(indices[:1])[1].numel())
+        for part in np.array_split(indices, -(-len(indices) // size)):
+            yield samples.batch(part)
 
 
 def _layers(model: nn.Module) -> Iterator[Layer]:

@@ -1,4 +1,4 @@
-"""A preset is laid over the defaults and under the config file and the flags."""
+"""A preset is laid over the defaults and the config file, and under the flags."""
 
 import tomllib
 from dataclasses import replace
@@ -42,17 +42,31 @@ def test_a_preset_changes_only_what_it_says():
     )
 
 
-def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path):
+def test_flags_win_over_the_preset_and_the_preset_over_the_file(tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text("[rate]\nlr = 0.25\nmomentum = 0.5\n")
-    rate = parse(["--preset", "goyal", "--config", str(path), "--lr", "0.5"]).options.rate
-    assert (rate.lr, rate.momentum, rate.weight_decay) == (0.5, 0.5, 1e-4)
+    path.write_text("[rate]\nlr = 0.25\nmomentum = 0.5\n[data]\nbatch_size = 3\n")
+    options = parse(["--preset", "goyal", "--config", str(path), "--lr", "0.5"]).options
+    rate = options.rate
+    assert (rate.lr, rate.momentum, rate.weight_decay) == (0.5, 0.9, 1e-4)
+    assert options.data.batch_size == 3
 
 
-def test_a_file_that_says_the_default_wins_too(tmp_path):
+def test_a_preset_changes_a_complete_config_file(tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text(f"[rate]\nlr = {Rate().lr}\n")
-    assert parse(["--preset", "goyal", "--config", str(path)]).options.rate.lr == Rate().lr
+    path.write_text(tomli_w.dumps(to_tables(Config())))
+    rate = parse(["--preset", "lena", "--config", str(path)]).options.rate
+    assert (rate.scaling, rate.warmup, rate.warmup_share) == ("lena", "state-aware", 0.05)
+
+
+def test_a_part_that_the_user_replaces_keeps_nothing_of_the_preset():
+    assert parse(["--preset", "goyal", "--decay", "cosine"]).options.rate.decay_factor is None
+    rate = parse(["--preset", "lena-official", "--scaling", "linear"]).options.rate
+    assert (rate.scaling, rate.scaling_options) == ("linear", ())
+    assert rate.warmup_options == ("accumulate=after",)
+
+
+def test_only_flags_count_as_said_not_their_values():
+    assert parse(["--preset", "goyal", "--out", "lr"]).options.rate.lr == 0.1
 
 
 def test_a_length_in_another_unit_takes_the_place_of_the_presets(tmp_path):
@@ -62,7 +76,7 @@ def test_a_length_in_another_unit_takes_the_place_of_the_presets(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("steps = 60\n[rate]\nwarmup_share = 0.5\n")
     options = parse(["--preset", "goyal", "--config", str(path)]).options
-    assert (options.epochs, options.rate.warmup_share) == (None, 0.5)
+    assert (options.epochs, options.rate.warmup_epochs, options.rate.warmup_share) == (100, 5, None)
 
 
 def test_a_recorded_config_needs_no_preset(tmp_path):

@@ -113,6 +113,18 @@ def test_a_run_that_blows_up_is_diverged_and_keeps_its_trace(tmp_path):
 
 
 BAD = {
+    "model option": (
+        ["--model", "cnn", "--model-options", "width=abc"],
+        "width=abc cannot be made",
+    ),
+    "BatchNorm on one sample": (
+        [*("--model", "resnet18", "--model-options", "width=2"), "--batch-size", "1"],
+        "too few samples for the model's BatchNorm",
+    ),
+    "share seed": (["--scaling", "lena", "--scaling-options", "share_seed=-1"], "share_seed=-1"),
+    "scaling option": (["--scaling", "linear", "--scaling-options", "clip=none"], "no option"),
+    "LEGW without a baseline": (["--warmup", "legw"], "--baseline-batch"),
+    "tokens for images": (["--model", "word-lstm"], "word-lstm"),
     "learners 5 on a hypercube": (["--learners", "5", "--topology", "hypercube"], "power of two"),
     "unknown topology": (["--topology", "rign"], "did you mean 'ring'"),
     "unknown topology option": (["--topology-options", "k=3"], "k"),

@@ -26,7 +26,7 @@ class Step(NamedTuple):
     mixed: Tensor
     """W X, the weights before the increment was added, [rows, d]."""
     lr: "float | Tensor"
-    """Learning rate used: one number or one per layer."""
+    """Learning rate used: one number, one per layer, or one per learner and layer."""
 
 
 class State(NamedTuple):

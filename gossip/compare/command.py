@@ -13,7 +13,7 @@ import msgspec
 import tyro
 from tyro.conf import Fixed, Suppress, arg
 
-from gossip import data, sweep
+from gossip import data, presets, sweep
 from gossip.algorithms import ALGORITHMS
 from gossip.compare import methods, result
 from gossip.compare.comparison import Comparison
@@ -138,7 +138,7 @@ def parse(argv: Sequence[str]) -> tuple[Command, frozenset[str]]:
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", type=Path)
     path = first.parse_known_args(argv)[0].config
-    flags = {a.split("=")[0].removeprefix("--").replace("-", "_") for a in argv if a[:2] == "--"}
+    flags = presets.flags(argv)
     if "steps" in flags:
         raise UserError("--steps: every run sees equally many samples; give --epochs instead")
     options, given = _from_file(path, flags) if path else (Common(), set())
@@ -185,6 +185,10 @@ def _from_file(path: Path, flags: set[str]) -> tuple[Common, set[str]]:
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     said = {key for key, value in tables.items() if not isinstance(value, dict)}
     said |= {key for value in tables.values() if isinstance(value, dict) for key in value}
+    if "steps" in said and not {"epochs"} & (said | flags):
+        raise UserError(f"{path} gives steps: every run sees equally many samples; add --epochs")
+    # Every run is judged once an epoch, whatever suited the one that left this file.
+    said -= {"monitor_every"}
     laid = to_tables(config)
     laid["gossip"] |= {"learners": 1, "backend": "stacked"}
     if "monitor" not in said:

@@ -9,7 +9,7 @@ from gossip.algorithms import ALGORITHMS
 from gossip.compare.options import changed, dashed, free, reset
 from gossip.config import Config
 from gossip.errors import UserError, one_of
-from gossip.presets import PRESETS
+from gossip.presets import GOES_WITH, PRESETS
 from gossip.recipe import parse_options
 
 SINGLE = "single"
@@ -18,17 +18,8 @@ SINGLE = "single"
 YIELDING = ("lr", "optimizer", "optimizer_options", "momentum", "weight_decay")
 """What a preset sets and the command line overrides: both sides of a comparison share it."""
 
-_GOES_WITH = {
-    "scaling": ("scaling_options",),
-    "warmup": ("warmup_options",),
-    "decay": ("decay_at", "decay_factor", "decay_options"),
-    "layer_ratio": ("layer_ratio_limits",),
-}
-"""Options that mean nothing to another choice of the same part."""
-_LENGTHS = ("warmup_steps", "warmup_epochs", "warmup_share")
-
 _NOT_OF_ONE = (
-    *("scaling", "scaling_options", "warmup", "warmup_options", *_LENGTHS),
+    *("scaling", "warmup", *GOES_WITH["scaling"], *GOES_WITH["warmup"]),
     *("topology", "topology_options", "weights"),
 )
 """What `single` does without; a graph of many need not exist for one."""
@@ -98,12 +89,16 @@ def config(
     """
     base = replace(base, algorithm=("ssgd",))
     if method.name in PRESETS:
-        laid = _under_preset(method.name, base, given)
+        laid = _under_preset(method, base, given)
     elif method.name == SINGLE:
         laid = reset(base, _NOT_OF_ONE)
     else:
         laid = replace(base, algorithm=(method.name,))
     laid = changed(laid, {**method.options, **(values or {})})
+    if len(laid.algorithm) != 1:
+        raise UserError(f"method {method.text}: give it one algorithm")
+    if "scaling_options" not in method.options:
+        laid = _in_epochs(laid)
     n = 1 if method.name == SINGLE else n
     return replace(laid, seed=seed, gossip=replace(laid.gossip, learners=n))
 
@@ -111,15 +106,13 @@ def config(
 def notes(method: Method, given: Collection[str]) -> list[str]:
     """Options said for all methods that this one does not follow, since its preset defines them."""
     rate = PRESETS.get(method.name, {}).get("rate", {})
-    kept = {
-        key: value
-        for key, value in rate.items()
-        if key in given and key not in YIELDING and key not in method.options
-    }
+    own = [*rate, *(option for part in GOES_WITH if part in rate for option in GOES_WITH[part])]
     return [
-        f"{method.text} keeps its own {dashed(key)}={_text(value)}; to change it, write "
+        f"{method.text} keeps its own {dashed(key)}"
+        f"{'=' + _text(rate[key]) if key in rate else ''}; to change it, write "
         f"{method.name}:{dashed(key)}=VALUE"
-        for key, value in kept.items()
+        for key in dict.fromkeys(own)
+        if key in given and key not in YIELDING and key not in method.options
     ]
 
 
@@ -135,23 +128,18 @@ def distinct(methods: Collection[Method]) -> None:
             raise UserError(f"method {method.text} is named twice")
 
 
-def _under_preset(name: str, base: Config, given: Collection[str]) -> Config:
-    """`base` with a preset laid over it, and nothing left of the parts that the preset replaces."""
-    own = PRESETS[name].get("rate", {})
-    replaced = [option for part in _GOES_WITH if part in own for option in _GOES_WITH[part]]
-    replaced += _LENGTHS if set(_LENGTHS) & set(own) else ()
+def _under_preset(method: Method, base: Config, given: Collection[str]) -> Config:
+    """`base` with a preset laid over it, but for the parts that the method changes itself."""
     said = {"steps", "epochs", *(key for key in YIELDING if key in given)}
-    laid = presets.apply(name, reset(base, replaced), said)
-    options = laid.rate.scaling_options
-    if laid.rate.scaling == "adascale":
-        options = tuple(option for option in options if option != "progress=tau")
-    return replace(
-        laid,
-        data=base.data,
-        model=base.model,
-        monitoring=base.monitoring,
-        rate=replace(laid.rate, scaling_options=options),
-    )
+    said |= {part for part in GOES_WITH if part in method.options}
+    laid = presets.apply(method.name, base, said)
+    return replace(laid, data=base.data, model=base.model, monitoring=base.monitoring)
+
+
+def _in_epochs(config: Config) -> Config:
+    """AdaScale's progress counted in epochs, so that it sees as many samples as the others."""
+    options = tuple(o for o in config.rate.scaling_options if o.split("=")[0] != "progress")
+    return replace(config, rate=replace(config.rate, scaling_options=options))
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,7 @@ from gossip.errors import UserError, lookup
 from gossip.report.runs import flat
 
 SHARED = (
-    *("learners", "seed", "steps", "epochs"),
+    *("learners", "seed", "steps", "epochs", "backend"),
     *("batch_size", "dataset", "data_dir", "validation", "replacement"),
 )
 """What is the same for all methods of a comparison, so that they see equally many samples."""

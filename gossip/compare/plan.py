@@ -86,7 +86,8 @@ def trial_seeds(comparison: Comparison) -> tuple[int, ...]:
 def choose(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, Values]:
     """The values of each cell all of whose trials are there: lowest final validation error.
 
-    Fewer diverged trials come first, then the mean error of the others over the tuning seeds.
+    Fewer diverged trials come first, then the mean error of the others over the tuning seeds, then
+    that of all: a model that is only slow counts as diverged too.
 
     Args:
         comparison: what is compared.
@@ -102,18 +103,24 @@ def choose(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, Values
     for cell, points in trials.items():
         scores = {values: _score(found) for values, found in points.items()}
         if all(scores.values()):
-            chosen[cell] = min(scores, key=lambda values: scores[values] or (0, 0.0))
+            chosen[cell] = min(scores, key=lambda values: scores[values] or (0, 0.0, 0.0))
     return chosen
 
 
-def _score(runs: list[Run | None]) -> tuple[int, float] | None:
-    """Diverged trials and mean final validation error of the others; None: one is missing."""
+def _score(runs: list[Run | None]) -> tuple[int, float, float] | None:
+    """Diverged trials, mean final validation error of the others and of all; None: one missing."""
     there = [run for run in runs if run is not None]
     if len(there) < len(runs):
         return None
-    errors = [last_error(run, VALIDATION) for run in there if not diverged(run)]
+    kept = [run for run in there if not diverged(run)]
+    return len(there) - len(kept), _mean_error(kept), _mean_error(there)
+
+
+def _mean_error(runs: list[Run]) -> float:
+    """Mean final validation error; infinite without runs, or with one that has none."""
+    errors = [last_error(run, VALIDATION) for run in runs]
     mean = sum(errors) / len(errors) if errors else math.inf
-    return len(there) - len(errors), math.inf if math.isnan(mean) else mean
+    return math.inf if math.isnan(mean) else mean
 
 
 def _config(comparison: Comparison, cell: Cell, seed: int, values: Values) -> Config:

@@ -18,6 +18,7 @@ from gossip.compare.plan import Cell, Entry, choose, entries, plan
 from gossip.config import Config, to_tables
 from gossip.errors import UserError
 from gossip.report import Run, load_runs
+from gossip.report.runs import flat
 from gossip.study import prepare
 
 FILE = "comparison.toml"
@@ -38,6 +39,7 @@ def train(comparison: Comparison, folder: Path, *, jobs: int) -> None:
     Raises:
         UserError: a config that cannot be run, before any is; or a run that failed.
     """
+    _refuse_another(comparison, folder)
     check(comparison)
     write(comparison, folder)
     if comparison.tune:
@@ -131,6 +133,23 @@ def read(folder: Path) -> Comparison:
         raise UserError(f"no comparison in {folder}: cannot read {path}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
+
+
+def _refuse_another(comparison: Comparison, folder: Path) -> None:
+    """A folder goes on with its comparison; other methods, n, seeds or trials only add to it.
+
+    Raises:
+        UserError: what all runs share is not what the folder's have.
+    """
+    if not (folder / FILE).exists():
+        return
+    old, new = (flat(to_tables(c.base)) for c in (read(folder), comparison))
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            raise UserError(
+                f"{folder} holds a comparison with {key} = {old.get(key)}, not {new.get(key)}: "
+                "choose another --out or remove it"
+            )
 
 
 def _run(runs: Mapping[str, Config], what: str, folder: Path, jobs: int) -> None:

@@ -194,7 +194,10 @@ def from_arrays(name: str, source: str, arrays: Arrays, scale: Scale | None = No
 def trusted(name: str, source: str, arrays: Arrays, sha256: str, scale: Scale) -> Dataset:
     """A dataset of four arrays that need no check; the views it holds are read-only."""
     train_inputs, train_labels, test_inputs, test_labels = map(_read_only, arrays)
-    num_classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    classes = [train_labels, test_labels]
+    if are_tokens(train_inputs):  # a word may only ever be read
+        classes += [train_inputs, test_inputs]
+    num_classes = 1 + int(max(array.max() for array in classes))
     return Dataset(
         name,
         source,

@@ -45,6 +45,17 @@ Values = dict[str, float]
 """Column name -> value: what one monitor adds to a row of the trace."""
 
 
+def shares_of(indices: np.ndarray, comm: Communicator, *, by_learner: bool) -> list[np.ndarray]:
+    """The hosted learners' parts of `indices`: in one piece, or one by one.
+
+    One by one where samples that are walked through together influence each other (BatchNorm), so
+    that nothing depends on how learners are spread over processes.
+    """
+    hosted = [range(j, j + 1) for j in comm.hosted] if by_learner else [comm.hosted]
+    parts = [share_of(indices, part, comm.n) for part in hosted]
+    return [part for part in parts if len(part)]
+
+
 def share_of(indices: np.ndarray, hosted: range, n: int) -> np.ndarray:
     """The part of `indices` that the hosted learners walk through, of n nearly equal parts."""
     size = len(indices)

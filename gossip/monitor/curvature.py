@@ -64,7 +64,7 @@ def delta2_hessian_minibatch(
     for v, inputs, labels in zip(deviations, moment.inputs, moment.labels, strict=True):
         batch, everything = _Batch(inputs, labels), np.arange(len(labels))
         local_sum += task.hessian_vector_sums(row, v.unsqueeze(0), batch, everything)[0]
-    local = moment.labels.numel()
+    local = moment.labels.shape[:2].numel()  # samples, also where a sample has several labels
     mean = comm.mean((local_sum / local).unsqueeze(0))
     return moment.lr * moment.lr * float(mean @ mean)
 

@@ -15,10 +15,11 @@ Reference: You et al., SC 2019, Section 3.2, which calls the step the Lipschitz 
 from math import inf, isnan, nan
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from gossip.comm.base import Communicator
-from gossip.monitor.base import Values, share_of
+from gossip.monitor.base import Values, shares_of
 from gossip.task import Task
 
 FLAT = 1e-12
@@ -29,8 +30,8 @@ def lipschitz(task: Task, w_a: Tensor, samples: int, comm: Communicator) -> Valu
     """L(x, g) at the mean model, and the step 1 / L.
 
     Costs a gradient and a Hessian-vector product of the probe, split between the learners; one
-    collective of d numbers and one of a number. With BatchNorm it depends on that split, because
-    every share has statistics of its own.
+    collective of d numbers and one of a number. With BatchNorm it depends on the number of
+    learners, because every share has statistics of its own.
 
     Args:
         task: model and loss; its training set gives the probe.
@@ -42,16 +43,20 @@ def lipschitz(task: Task, w_a: Tensor, samples: int, comm: Communicator) -> Valu
         `lipschitz`, NaN where g = 0, and `lipschitz_step`, see `step`.
     """
     probe = probe_of(len(task.train), samples)
-    part = share_of(probe, comm.hosted, comm.n)
+    parts = shares_of(probe, comm, by_learner=task.looks_at_batch)
     row, weight = w_a.to(task.dtype), comm.processes / len(probe)
-    local, _ = task.gradient_sum(row, task.train, part)
+    local = torch.zeros_like(w_a, dtype=torch.float64)
+    for part in parts:
+        local += task.gradient_sum(row, task.train, part)[0]
     g = weight * comm.mean(local.unsqueeze(0))
     length = g.norm()
     if length == 0:
         return {"lipschitz": nan, "lipschitz_step": nan}
     # Of unit length: products of a small g would lose digits in float32.
     along = g / length
-    product = task.hessian_vector_sums(row, along.unsqueeze(0), task.train, part)
+    product = torch.zeros(1, len(w_a), dtype=torch.float64)
+    for part in parts:
+        product += task.hessian_vector_sums(row, along.unsqueeze(0), task.train, part)
     value = weight * float(comm.mean(product @ along))
     return {"lipschitz": value, "lipschitz_step": step(value)}
 

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from gossip.comm.base import Communicator
-from gossip.monitor.base import share_of
+from gossip.monitor.base import share_of, shares_of
 from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.monitor.spread import squared_norms
 from gossip.streams import PROBE, generator
@@ -68,11 +68,9 @@ def full(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> MeanModel
 
     .. math:: g = \frac1N \sum_j N_j\, \nabla L^{(j)}(w_a)
 
-    Each learner walks through its contiguous share of N_j samples; one collective of d + 2. With
-    BatchNorm it depends a little on how learners are spread over processes, because statistics are
-    those of the samples that are walked through together.
+    Each learner walks through its contiguous share of N_j samples; one collective of d + 2.
     """
-    sums = _sums(task, w_a, share_of(np.arange(len(task.train)), comm.hosted, comm.n))
+    sums = _shared_sums(task, w_a, np.arange(len(task.train)), comm)
     vector, loss = _means(comm.mean(sums.unsqueeze(0)))
     return MeanModelGradient(vector, float(vector @ vector), 0.0, loss, len(task.train))
 
@@ -115,7 +113,7 @@ def split_half(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> Mea
     half = min(probe.size, len(task.train)) // 2
     indices = probe.indices(len(task.train))
     halves = (indices[:half], indices[half : 2 * half])
-    sums = torch.cat([_sums(task, w_a, share_of(h, comm.hosted, comm.n)) for h in halves])
+    sums = torch.cat([_shared_sums(task, w_a, half, comm) for half in halves])
     (h1, loss1), (h2, loss2) = map(_means, comm.mean(sums.unsqueeze(0)).chunk(2))
     noise = (h1 - h2) / 2
     return MeanModelGradient(
@@ -125,6 +123,12 @@ def split_half(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> Mea
 
 SOURCES: dict[str, Source] = {"full": full, "probe": sampled, "split-half": split_half}
 """What `--monitor-source` offers."""
+
+
+def _shared_sums(task: Task, w_a: Tensor, indices: np.ndarray, comm: Communicator) -> Tensor:
+    """`_sums` over the hosted learners' parts of `indices`."""
+    parts = shares_of(indices, comm, by_learner=task.looks_at_batch)
+    return sum((_sums(task, w_a, part) for part in parts), w_a.new_zeros(len(w_a) + 2))
 
 
 def _sums(task: Task, w_a: Tensor, indices: np.ndarray) -> Tensor:

@@ -65,6 +65,11 @@ class AdaScale:
             )
 
     @property
+    def counts_tau(self) -> bool:
+        """Whether the run's time is tau."""
+        return self.progress == "tau"
+
+    @property
     def nominal(self) -> float:
         """S."""
         return self.scale
@@ -86,7 +91,7 @@ class AdaScale:
         gain = self.gain(state)
         if t == 0 and self.first == "one":
             gain = 1.0
-        return Scale(gain, gain, gain if self.progress == "tau" else None), state
+        return Scale(gain, gain, gain if self.counts_tau else None), state
 
     def estimate(self, norms: Norms) -> tuple[float, float]:
         """sigma^2 and mu^2 from one step's gradients."""
@@ -96,7 +101,7 @@ class AdaScale:
         return max(sigma2, 1e-6), max(mu2, 0.0)
 
     def gain(self, state: Moments) -> float:
-        """R of the averages; 1 before any gradient was seen."""
+        """The gain r of the averages; 1 before any gradient was seen."""
         bottom = state.sigma2 / self.scale + state.mu2
         return (state.sigma2 + state.mu2) / bottom if bottom > 0 else 1.0
 

@@ -28,18 +28,16 @@ class Budget:
 
     @property
     def single_worker_steps(self) -> float:
-        """T_1 = n T_n: batches of B in the whole run, or steps of one learner alone."""
+        """T_1 = n T_n: batches of B in the whole run, or steps of one learner alone.
+
+        Exact: batches run across epochs here, where LENA's authors drop what is left of an epoch.
+        """
         return self.learners * self.steps
 
     @property
     def steps_per_epoch(self) -> float:
         """Updates in which all learners together draw N samples."""
         return self.samples / (self.learners * self.batch)
-
-    @property
-    def epochs(self) -> float:
-        """E, passes over the training set."""
-        return self.steps / self.steps_per_epoch
 
     @property
     def scale(self) -> float:

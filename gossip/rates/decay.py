@@ -41,10 +41,14 @@ def cosine(setting: Setting, *, factor: float = 0.0) -> Decay:
 
 
 def polynomial(setting: Setting, *, factor: float = 0.0, power: float = 1.0) -> Decay:
-    """From 1 to `factor` as (1 - progress)^power."""
+    """From 1 to `factor` as (1 - progress)^power.
+
+    Raises:
+        UserError: the power is not positive.
+    """
     if not 0 < power < inf:
         raise UserError(f"power={power}: it must be a positive number")
-    return lambda progress: factor + (1 - factor) * (1 - progress) ** power
+    return lambda progress: factor + (1 - factor) * max(0.0, 1 - progress) ** power
 
 
 def roller_coaster(setting: Setting, *, min_lr: float = 1e-6, reference: str = "scaled") -> Decay:
@@ -59,6 +63,9 @@ def roller_coaster(setting: Setting, *, min_lr: float = 1e-6, reference: str = "
         reference: scaled: w is the warm-up of this run and the rate has no jump; paper-example:
             that of the baseline, as in the paper's worked example, which halves the rate at once.
             The paper prints the *current* epoch for E, an infinite rate.
+
+    Raises:
+        UserError: an unknown reference, or a negative least rate.
 
     Reference: You et al., SC 2019, Algorithm 1, line 4.
     """

@@ -37,6 +37,7 @@ class Lena:
     whole, the whole model's, a side effect of the authors' code."""
 
     needs_norms = True
+    counts_tau = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -45,7 +46,7 @@ class Lena:
 
     @property
     def nominal(self) -> float:
-        """N."""
+        """The number of learners, n."""
         return float(self.learners)
 
     def init(self) -> None:
@@ -86,10 +87,12 @@ def lena(
         clipped_state: see `Lena.clipped_state`.
 
     Raises:
-        UserError: an unknown choice, or a share outside [0, 1].
+        UserError: an unknown choice, a share outside [0, 1], or a negative seed.
     """
     if not 0 <= share <= 1:
         raise UserError(f"share={share}: it is a share of the layers, in [0, 1]")
+    if share_seed < 0:
+        raise UserError(f"share_seed={share_seed}: it must be at least 0")
     count = len(setting.layers)
     chosen = torch.zeros(count, dtype=torch.bool)
     chosen[generator(share_seed, LAYERS).permutation(count)[: round(share * count)]] = True

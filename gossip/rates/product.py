@@ -69,7 +69,7 @@ class Product:
     @property
     def counts_tau(self) -> bool:
         """Whether the run ends by tau, after up to S times as many steps."""
-        return getattr(self.scaling, "progress", "") == "tau"
+        return self.scaling.counts_tau
 
     @property
     def most_steps(self) -> float:

@@ -32,7 +32,7 @@ class LayerRatio:
     upper: float
 
     def __call__(self, x: Tensor, gradients: Tensor, layers: tuple[Layer, ...]) -> Tensor:
-        """R of weights x and gradients, both [rows, d]: float64 [rows, layers]."""
+        """The ratio r of weights x and gradients, both [rows, d]: float64 [rows, layers]."""
         weights, slopes = layer_squares(x, layers).sqrt(), layer_squares(gradients, layers).sqrt()
         ratio = torch.where((weights > 0) & (slopes > 0), weights / slopes, 1.0)
         if self.kind == "fixed":

@@ -30,6 +30,11 @@ class Scaling(Protocol):
         ...
 
     @property
+    def counts_tau(self) -> bool:
+        """Whether the run's time is tau, the sum of the gains."""
+        ...
+
+    @property
     def nominal(self) -> float:
         """The factor aimed at, from which a warm-up that starts at the base rate starts."""
         ...
@@ -48,7 +53,9 @@ class Constant:
     """The same factor at every step."""
 
     nominal: float
-    needs_norms: bool = False
+
+    needs_norms = False
+    counts_tau = False
 
     def init(self) -> None:
         """No state."""

@@ -88,13 +88,18 @@ class GradientVariance:
             )
         weight = (state.weight or 1.0) if self.average == "debiased" else 1.0
         top, bottom = state.squares / weight, state.square_of_mean / weight
-        layers = (self._grouped(top) + self.epsilon) / (self._grouped(bottom) + self.epsilon)
-        whole = (float(top.sum()) + self.epsilon) / (float(bottom.sum()) + self.epsilon)
-        return Variance(new, layers, whole), state
+        layers = _ratio(self._grouped(top) + self.epsilon, self._grouped(bottom) + self.epsilon)
+        whole = _ratio(top.sum() + self.epsilon, bottom.sum() + self.epsilon)
+        return Variance(new, layers, float(whole)), state
 
     def _grouped(self, squares: Tensor) -> Tensor:
         """Sums over the group of each layer, [layers]."""
         return torch.zeros_like(squares).index_add_(0, self.groups, squares)[self.groups]
+
+
+def _ratio(top: Tensor, bottom: Tensor) -> Tensor:
+    """Top / bottom, 1 where no learner has a gradient."""
+    return torch.where(top > 0, top / bottom, 1.0)
 
 
 def gradient_variance(

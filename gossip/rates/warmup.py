@@ -149,6 +149,9 @@ def fixed(setting: Setting, *, start: float | None = None) -> Ramp:
             does not say.
         start: the factor to start from instead.
 
+    Raises:
+        UserError: the start is not in [0, 1].
+
     Reference: Goyal et al., arXiv 1706.02677, Section 2.2; AdaScale, Section 4.
     """
     if start is None:
@@ -162,7 +165,7 @@ def state_aware(setting: Setting, *, accumulate: str = "before") -> StateAware:
     """`StateAware` with theta_w = alpha T_1; alpha is 5 % if the setting does not say.
 
     Raises:
-        UserError: alpha is outside (0, 1].
+        UserError: alpha is outside (0, 1], or an unknown order.
     """
     budget = setting.budget
     share = setting.length.updates(budget, STATE_SHARE) / budget.steps
@@ -177,7 +180,7 @@ def legw(setting: Setting, *, shape: str = "linear") -> Ramp:
     The number of warm-up *updates* is that of the baseline, w_0 N / B_0.
 
     Raises:
-        UserError: no baseline batch, or no warm-up epochs of the baseline.
+        UserError: no baseline batch, no warm-up epochs of the baseline, or an unknown shape.
 
     Reference: You et al., "Large-batch training for LSTM and beyond", SC 2019, Algorithm 1.
     """

@@ -32,7 +32,7 @@ class Command:
     config: _File = None
     """TOML file with any of the options below; flags on the command line win."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="|".join(PRESETS))] = None
-    """A paper's method or recipe, laid under the config file and the flags."""
+    """A paper's method or recipe, laid over the config file and under the flags."""
     samples: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Number of training samples N (default: those published of --dataset, less --validation)."""
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str]) -> Command:
-    """The command line over the config file over the preset, if they are named, over the defaults.
+    """The command line over the preset over the config file, if they are named, over the defaults.
 
     Raises:
         UserError: something in it cannot be run.

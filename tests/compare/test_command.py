@@ -51,6 +51,17 @@ def test_a_comparison_is_made_once_and_drawn_again(
     assert {path: path.read_bytes() for path in pictures} == pictures
 
 
+def test_a_folder_goes_on_with_its_own_comparison_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    options = command(tmp_path, "--learners", "2", "--target", "0.5")
+    assert main(options) == 0
+    assert main([*options, "--seeds", "0", "1"]) == 0
+    capsys.readouterr()
+    assert main([*options, "--momentum", "0.5"]) == 2
+    assert "rate.momentum" in capsys.readouterr().err
+
+
 def test_what_is_not_finished_is_said_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -96,3 +96,25 @@ def test_the_base_is_not_changed() -> None:
     before = replace(BASE)
     made("lena-official")
     assert before == BASE
+
+
+def test_tau_counts_for_no_method_that_does_not_say_it_itself() -> None:
+    base = changed(BASE, {"scaling": "adascale", "scaling_options": "progress=tau first=measured"})
+    for name in ("ssgd", "dpsgd", "adascale"):
+        assert "progress=tau" not in made(name, (), base).rate.scaling_options
+    assert made("ssgd", (), base).rate.scaling_options == ("first=measured",)
+
+
+def test_a_part_that_a_method_replaces_keeps_nothing_of_the_preset() -> None:
+    config = made("lena-official:scaling=linear")
+    assert (config.rate.scaling, config.rate.scaling_options) == ("linear", ())
+
+
+def test_what_a_preset_does_not_follow_is_said() -> None:
+    notes = methods.notes(methods.parse("lena"), ("scaling_options", "warmup_epochs"))
+    assert ["scaling-options" in notes[0], "warmup-epochs" in notes[1]] == [True, True]
+
+
+def test_a_method_has_one_algorithm() -> None:
+    with pytest.raises(UserError, match="one algorithm"):
+        made("lena:algorithm=dpsgd ssgd")

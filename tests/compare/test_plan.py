@@ -92,6 +92,15 @@ def test_a_diverged_trial_loses_whatever_its_error() -> None:
     assert set(choose(tuned, runs).values()) == {(("lr", "0.4"),)}
 
 
+def test_where_all_trials_diverged_the_lowest_error_still_wins() -> None:
+    tuned = comparison(tune=TUNED)
+    runs = {
+        key: replace(found, summary={**found.summary, "verdict": "diverged"})
+        for key, found in trials_of(tuned, {"0.1": 0.9, "0.2": 0.85, "0.4": 0.9}).items()
+    }
+    assert set(choose(tuned, runs).values()) == {(("lr", "0.2"),)}
+
+
 def test_a_cell_without_all_its_trials_is_not_chosen_for() -> None:
     tuned = comparison(tune=TUNED)
     runs = trials_of(tuned, {"0.1": 0.3, "0.2": 0.1, "0.4": 0.2})

@@ -51,6 +51,7 @@ class Quadratic:
     """L(w) = mean over samples c_i of (w - c_i)^T H (w - c_i) / 2: one Hessian for all batches."""
 
     dtype = F64
+    looks_at_batch = False
 
     def __init__(self, d=6, samples=40, seed=0):
         rng = np.random.default_rng(seed)

@@ -144,6 +144,13 @@ def test_running_statistics_do_not_depend_on_who_hosts_a_learner(name, policy):
     assert_same_walk(replace(chosen, rate=Rate(lr=0.05, scaling="lena")))
 
 
+def test_the_full_gradient_of_batch_norm_does_not_depend_on_who_hosts_a_learner():
+    model = Model(model="tests.problems:batch_norm_net", dtype="float64")
+    watched = Monitoring(monitor="standard", monitor_every=3, lipschitz_samples=200)
+    chosen = replace(config(sizes()[-1], "dpsgd"), steps=4, model=model, monitoring=watched)
+    assert_same_walk(replace(chosen, rate=Rate(lr=0.05)))
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "adafactor"])
 def test_optimizers_keep_their_state_on_either_backend(optimizer):
     chosen = config(sizes()[-1], "dpsgd")

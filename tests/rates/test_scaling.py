@@ -58,7 +58,6 @@ def test_units_of_a_budget():
     config = Config(steps=60, gossip=Gossip(learners=5), data=Data(batch_size=20))
     budget = recipe.budget(config, 1000)
     assert budget.steps_per_epoch == 10
-    assert budget.epochs == 6
     assert budget.single_worker_steps == 300
     assert budget.scale == 5
     assert replace(budget, baseline_batch=25).scale == 4
