@@ -5,6 +5,7 @@ there, the runs at the chosen one. Runs of one task see equally many samples.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from gossip.presets import PRESETS
 STUDY = "date"
 """Folder of the runs."""
 
-PARTS = ("lenet", "ratios", "lipschitz", "needle", "lstm", "lstm-seeds")
+PARTS = ("lenet", "ratios", "lipschitz", "needle", "lstm", "lstm-seeds", "long")
 """By importance, the order in which they are made."""
 
 SOLVERS: dict[str, dict[str, Any]] = {
@@ -50,6 +51,7 @@ def runs(part: str, size: Study, error: ErrorOf) -> dict[str, Config]:
         "needle": _needle,
         "lstm": _lstm,
         "lstm-seeds": _lstm_seeds,
+        "long": _long,
     }[part](size, error)
 
 
@@ -218,6 +220,29 @@ def _lenet(size: Study, error: ErrorOf) -> dict[str, Config]:
         if (lr := rates["manual"]) is not None:
             made += [run(of.batch, solver, toggle, lr) for toggle in TOGGLES]
     return dict(made)
+
+
+LONG = ("manual", "date")
+"""Methods that are run for the paper's own length."""
+
+
+def _long(size: Study, error: ErrorOf) -> dict[str, Config]:
+    """The paper's 30 epochs at the rates of the short runs: at B, and the baseline at B_0."""
+    of = size.lenet
+    long = replace(size, lenet=replace(of, epochs=of.long_epochs))
+    made = {}
+    for solver, _ in of.solvers:
+        rates = lenet_rates(size, solver, error)
+        for method, batch in (("manual", of.baseline), *((name, of.batch) for name in LONG)):
+            if (lr := rates[method]) is not None:
+                key, config = _lenet_run(long, batch, solver, method, lr)
+                made[long_name(key)] = config
+    return made
+
+
+def long_name(key: str) -> str:
+    """The run of the part lenet called `key`, for the paper's length."""
+    return f"long-{key.partition('-')[2]}"
 
 
 def _ratios(size: Study, error: ErrorOf) -> dict[str, Config]:

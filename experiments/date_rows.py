@@ -29,7 +29,7 @@ class Row:
     """One run. Errors are shares of a set at the final model; NaN: not measured."""
 
     part: str
-    """lenet, needle, lipschitz or lstm."""
+    """lenet, long, needle, lipschitz or lstm."""
     key: str
     method: str
     """As in the key: solver and method of lenet, method of lstm."""

@@ -21,6 +21,8 @@ class Lenet:
     batch: int = 8192
     epochs: float = 6.0
     """The paper has 30; its milestones and its warm-up scale with it."""
+    long_epochs: float = 30.0
+    """Of the part long."""
     warmup: float = 2 / 30
     """w_0 as a share of the baseline's run: 2 epochs of 30."""
     solvers: tuple[tuple[str, Tuned], ...] = (
@@ -124,6 +126,7 @@ SMOKE = Study(
         solvers=(("rmsprop", Tuned(manual=(1e-3, 2e-3), date=(1e-4, 2e-4))),),
         seeds=1,
         evaluations=2,
+        long_epochs=2.0,
     ),
     needle=Needle(batch=256, epochs=1.0, coarse=(5.0, 10.0), fine=(0, 1), seeds=1),
     lipschitz=Lipschitz(every=((64, 4), (256, 1)), baseline=64, epochs=1.0, probe=50, seeds=1),

@@ -79,7 +79,7 @@ class Product:
     @property
     def columns(self) -> tuple[str, ...]:
         """What this product adds to the trace."""
-        whole = ["scale", "warm", "tau"] + ["grad_var"] * self.needs_norms
+        whole = ["scale", "warm"] + ["tau"] * self.counts_tau + ["grad_var"] * self.needs_norms
         by_layer = list(self.warmup.columns)
         if self.needs_norms:
             by_layer += ["lr", "grad_var"]

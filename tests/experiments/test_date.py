@@ -29,7 +29,7 @@ def all_runs(size: Study) -> dict[str, Config]:
     return {key: run for part in PARTS for key, run in date_plan.runs(part, size, known).items()}
 
 
-@pytest.mark.parametrize("part", ["lenet", "needle", "lstm", "lipschitz"])
+@pytest.mark.parametrize("part", ["lenet", "long", "needle", "lstm", "lipschitz"])
 @pytest.mark.parametrize("size", [FULL, SMOKE], ids=["full", "smoke"])
 def test_runs_of_a_part_see_equally_many_samples(size: Study, part: str) -> None:
     runs = date_plan.runs(part, size, known).values()
@@ -109,7 +109,7 @@ def test_all_runs_are_made_and_have_a_row(folder: Path) -> None:
     rows = date_rows.read_csv(scale.results / date_page.TABLE)
     assert {row.key for row in rows} == date_rows.planned(scale)
     assert date_page.missing(rows, SMOKE) == []
-    assert {row.part for row in rows} == {"lenet", "needle", "lipschitz", "lstm"}
+    assert {row.part for row in rows} == {"lenet", "long", "needle", "lipschitz", "lstm"}
     assert all(math.isfinite(row.peak_epoch) for row in rows if row.part == "lipschitz")
     ratios = date_groups.ratio_run(rows, SMOKE)
     assert ratios
