@@ -90,6 +90,26 @@ def warnings(rule: Product) -> list[str]:
     return []
 
 
+IDLE = {
+    ("warmup", "none"): ("warmup_steps", "warmup_epochs", "warmup_share", "warmup_options"),
+    ("scaling", "none"): ("scaling_options",),
+    ("decay", "constant"): ("decay_factor", "decay_options"),
+    ("layer_ratio", "off"): ("layer_ratio_limits",),
+}
+"""Options that say nothing where a part is not there."""
+
+
+def idle(rate: Rate) -> list[str]:
+    """Notes on options that were given and have no effect."""
+    return [
+        f"{option.replace('_', '-')} has no effect with --{part.replace('_', '-')} {name}"
+        for (part, name), options in IDLE.items()
+        if getattr(rate, part) == name
+        for option in options
+        if getattr(rate, option) not in (None, ())
+    ]
+
+
 def parse_options(options: Iterable[str], kind: str) -> dict[str, str]:
     """key=value strings as a dictionary.
 

@@ -22,7 +22,7 @@ from gossip.models import MODELS
 from gossip.monitor import Monitor
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.rates import Rule
-from gossip.recipe import budget, parse_options, rule, warnings
+from gossip.recipe import budget, idle, parse_options, rule, warnings
 from gossip.task import Task
 
 
@@ -102,7 +102,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         rates,
         max(1, math.ceil(rates.most_steps)),
         make_monitor,
-        tuple(warnings(rates)),
+        (*idle(config.rate), *warnings(rates)),
     )
 
 

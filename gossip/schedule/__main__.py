@@ -13,7 +13,7 @@ from gossip.config import Config
 from gossip.data import DATASETS
 from gossip.errors import UserError
 from gossip.presets import PRESETS, starting_point
-from gossip.recipe import budget, rule, warnings
+from gossip.recipe import budget, idle, rule, warnings
 from gossip.schedule import show
 from gossip.schedule.course import ONE_LAYER, courses
 
@@ -90,7 +90,7 @@ def run(command: Command) -> None:
         *(f"note: {n}" for n in show.notes(rates, runs)),
     ):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-    for warning in warnings(rates):
+    for warning in (*idle(config.rate), *warnings(rates)):
         print(f"gossip.schedule: note: {warning}", file=sys.stderr)
     console.print(show.table(runs, command.every))
     if command.csv is not None:
