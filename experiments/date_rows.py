@@ -1,24 +1,21 @@
 """What came of the runs of the DATE study, as one row each: the numbers that are committed."""
 
-import csv
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from experiments import date_plan, date_size
+from experiments import date_plan, date_size, tables
 from experiments.date_plan import ErrorOf
 from experiments.scale import Scale
 from gossip import sweep
 from gossip.compare import metrics
 from gossip.report import Run, load_runs
-
-SHOWN = ("gossip", "torch", "numpy", "python")
-"""Versions that go into a row."""
+from gossip.report.rates import by_layer
 
 WINDOW = 3
 """Measurements in the running median whose largest value is the peak of L: one alone is noise."""
@@ -110,7 +107,7 @@ def row_of(run: Run) -> Row:
         **_curvature(run),
         layer_ratios=_ratios_text(run),
         seconds=run.number("wall_seconds", "total"),
-        versions=_versions(run),
+        versions=tables.versions(run),
     )
 
 
@@ -129,11 +126,9 @@ def curvature(run: Run) -> tuple[np.ndarray, np.ndarray]:
 def layer_ratios(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Steps and ratios r by layer; nothing for a run without."""
     result = {}
-    for column in run.trace.column_names:
-        if column.startswith("layer_ratio/"):
-            values = run.column(column)
-            there = np.isfinite(values)
-            result[column.removeprefix("layer_ratio/")] = run.column("step")[there], values[there]
+    for layer, values in by_layer(run, "layer_ratio").items():
+        there = np.isfinite(values)
+        result[layer] = run.column("step")[there], values[there]
     return result
 
 
@@ -149,21 +144,13 @@ def parsed_ratios(row: Row) -> dict[str, tuple[float, float, float]]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as a table; what was not measured stays empty."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        for row in sorted(rows, key=lambda row: row.key):
-            writer.writerow({name: _cell(value) for name, value in asdict(row).items()})
+    tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], path)
 
 
 def read_csv(path: Path) -> list[Row]:
     """What `write_csv` wrote; no rows if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        tables = [{k: v for k, v in table.items() if v} for table in csv.DictReader(file)]
-    return [msgspec.convert(table, Row, strict=False) for table in tables]
+    found = map(tables.filled, tables.read(path))
+    return [msgspec.convert(table, Row, strict=False) for table in found]
 
 
 def _judged(train_loss: float, error: float) -> float:
@@ -199,14 +186,3 @@ def _ratios_text(run: Run) -> str:
         for layer, (_, values) in layer_ratios(run).items()
         if len(values)
     )
-
-
-def _versions(run: Run) -> str:
-    versions = run.summary.get("versions", {})
-    return ", ".join(f"{name} {versions[name]}" for name in SHOWN if name in versions)
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return "" if math.isnan(value) else f"{value:.6g}"

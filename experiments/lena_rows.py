@@ -1,23 +1,21 @@
 """What came of the runs of the LENA study and of its rivals, as one row each: what is committed."""
 
-import csv
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from experiments import lena_plan
+from experiments import lena_plan, tables
 from experiments.lena_plan import SINGLE, STUDY, ErrorOf, Study, Task
-from experiments.outcomes import SHOWN
 from experiments.scale import Scale
 from gossip import sweep
 from gossip.compare import metrics
 from gossip.config import Config
 from gossip.report import Run, load_runs
+from gossip.report.rates import by_layer
 
 SLACK = 3.0
 """Percentage points that the second, easier target is below the single worker's accuracy."""
@@ -167,7 +165,7 @@ def row_of(run: Run, target: float) -> Row:
         layers=len(ends),
         bytes_per_step=run.number("bytes_sent_per_learner") / max(1.0, run.number("steps")),
         seconds=run.number("wall_seconds", "total"),
-        versions=_versions(run),
+        versions=tables.versions(run),
     )
 
 
@@ -179,57 +177,28 @@ _SETTINGS = (
 
 def traces(run: Run, name: str) -> dict[str, np.ndarray]:
     """What was recorded of each layer, by layer: [rows] where there is something."""
-    found = {}
-    for column in run.trace.column_names:
-        if column.startswith(f"{name}/"):
-            values = run.column(column)
-            if np.isfinite(values).any():
-                found[column.removeprefix(f"{name}/")] = values
-    return found
+    return {k: values for k, values in by_layer(run, name).items() if np.isfinite(values).any()}
 
 
 def warm_ends(run: Run) -> dict[str, float]:
     """Epochs after which each layer had its full rate; NaN: never; empty: not state-aware."""
     per_step = run.setting("epochs") / run.number("steps_planned")
-    names = [c for c in run.trace.column_names if c.startswith("warmup_end/")]
     ends = {}
-    for column in names:
-        values = run.column(column)
+    for layer, values in by_layer(run, "warmup_end").items():
         finite = values[np.isfinite(values)]
-        ends[column.removeprefix("warmup_end/")] = (
-            float(finite[-1]) * per_step if len(finite) else math.nan
-        )
+        ends[layer] = float(finite[-1]) * per_step if len(finite) else math.nan
     return ends
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as a table; what was not measured stays empty."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        for row in sorted(rows, key=lambda row: row.key):
-            writer.writerow({name: _cell(value) for name, value in asdict(row).items()})
+    tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], path)
 
 
 def read_csv(path: Path) -> dict[str, Row]:
     """What `write_csv` wrote, by name; empty if there is no file."""
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        tables = [{k: v for k, v in table.items() if v} for table in csv.DictReader(file)]
-    return {table["key"]: msgspec.convert(table, Row, strict=False) for table in tables}
-
-
-def chosen(results: Mapping[str, Result], keys: Collection[str]) -> list[Row]:
-    """The rows of the runs that are wanted and there."""
-    return [results[key].row for key in keys if key in results]
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return "" if math.isnan(value) else f"{value:.6g}"
+    found = map(tables.filled, tables.read(path))
+    return {table["key"]: msgspec.convert(table, Row, strict=False) for table in found}
 
 
 def _grad_var(run: Run, start: float, stop: float) -> float:
@@ -240,8 +209,3 @@ def _grad_var(run: Run, start: float, stop: float) -> float:
     total = run.number("steps_planned")
     inside = np.isfinite(values) & (steps >= start * total) & (steps < stop * total)
     return float(values[inside].mean()) if inside.any() else math.nan
-
-
-def _versions(run: Run) -> str:
-    versions = run.summary.get("versions", {})
-    return ", ".join(f"{name} {versions[name]}" for name in SHOWN if name in versions)

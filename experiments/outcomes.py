@@ -1,6 +1,5 @@
 """What came of the runs of a study, as one row each: the numbers that are committed."""
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from experiments import tables
 from experiments.scale import Scale
 from gossip import sweep
 from gossip.report import Run, load_runs
@@ -30,9 +30,6 @@ KINDS = {
 SPIKE = 3.0
 LOST = 2.0
 STUCK = 0.5
-
-SHOWN = ("gossip", "torch", "numpy", "python")
-"""Versions that go into a row."""
 
 _AT = "error_at_"
 
@@ -130,7 +127,7 @@ def row_of(run: Run, study: str, scale: Scale) -> Row:
         sigma_w2_late=_mean(run, "sigma_w2", late),
         bytes_per_step=run.number("bytes_sent_per_learner") / max(1.0, run.number("steps")),
         seconds=run.number("wall_seconds", "total"),
-        versions=_versions(run),
+        versions=tables.versions(run),
         error_at={step: error_at(run, step) for step in scale.checkpoints},
     )
 
@@ -177,32 +174,18 @@ def weighted_ratio(run: Run, window: tuple[float, float]) -> float:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as a table; what was not measured stays empty."""
-    tables = [_flat(row) for row in sorted(rows, key=lambda row: (row.study, row.key))]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(tables[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(tables)
+    tables.write([_flat(r) for r in sorted(rows, key=lambda row: (row.study, row.key))], path)
 
 
 def read_csv(path: Path) -> list[Row]:
     """What `write_csv` wrote; no rows if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [_row(table) for table in csv.DictReader(file)]
+    return [_row(table) for table in tables.read(path)]
 
 
 def _flat(row: Row) -> dict[str, Any]:
     values = asdict(row)
-    values |= {f"{_AT}{step}": error for step, error in values.pop("error_at").items()}
-    return {name: _cell(value) for name, value in values.items()}
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return "" if math.isnan(value) else f"{value:.6g}"
+    errors = values.pop("error_at")
+    return values | {f"{_AT}{step}": error for step, error in errors.items()}
 
 
 def _row(table: dict[str, str]) -> Row:
@@ -214,11 +197,6 @@ def _row(table: dict[str, str]) -> Row:
     }
     known = {name: value for name, value in table.items() if name in names and value}
     return msgspec.convert(known | {"error_at": errors}, Row, strict=False)
-
-
-def _versions(run: Run) -> str:
-    versions = run.summary.get("versions", {})
-    return ", ".join(f"{name} {versions[name]}" for name in SHOWN if name in versions)
 
 
 def _window(steps: int, fifth: int) -> tuple[float, float]:

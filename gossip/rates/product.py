@@ -36,6 +36,7 @@ class Paced(NamedTuple):
     progress: float
     scale: Scale
     warm: "float | Tensor"
+    decay: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,15 +118,14 @@ class Product:
         elif variance is not None:
             gain = min(max(variance.whole, 1.0), float(self.budget.learners))
         warm, warmup = self.warmup.update(t, gain, state.warmup)
-        done = t / self.budget.steps
-        if scale.tau is not None:
-            done = floor(state.tau) / self.most_steps
         tau = state.tau + (scale.tau or 0.0)
-        lr = self.base * self.decay(done) * scale.factor * warm
-        progress = (t + 1) / self.budget.steps
+        done, progress = t / self.budget.steps, (t + 1) / self.budget.steps
         if scale.tau is not None:
-            progress = tau / self.most_steps
-        return Paced(lr, Memory(averages, scaling, warmup, tau), progress, scale, warm), variance
+            done, progress = floor(state.tau) / self.most_steps, tau / self.most_steps
+        decay = self.decay(done)
+        lr = self.base * decay * scale.factor * warm
+        memory = Memory(averages, scaling, warmup, tau)
+        return Paced(lr, memory, progress, scale, warm, decay), variance
 
     def _values(
         self,

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from math import ceil, floor
+from math import ceil
 from typing import NamedTuple
 
 import torch
@@ -58,18 +58,14 @@ class Course:
 
     def row(self, iteration: int) -> Row:
         """Iteration 1, 2, ..."""
-        rule, t = self.rule, iteration - 1
-        paced = self._paced(t)
-        done = t / rule.budget.steps
-        if rule.counts_tau:
-            done = floor(self._state(t).tau) / rule.most_steps
+        paced = self._paced(iteration - 1)
         return Row(
             iteration,
-            iteration / rule.budget.steps_per_epoch,
+            iteration / self.rule.budget.steps_per_epoch,
             float(paced.lr),
             float(paced.scale.factor),
             float(paced.warm),
-            rule.decay(done),
+            paced.decay,
         )
 
     def _paced(self, t: int) -> Paced:

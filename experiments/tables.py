@@ -1,0 +1,47 @@
+"""The tables that are committed, as CSV: one row per run, empty where nothing was measured."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gossip.report import Run
+
+SHOWN = ("gossip", "torch", "numpy", "python")
+"""Versions that go into a row."""
+
+
+def write(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write rows that all have the same columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(tables[0]), lineterminator="\n")
+        writer.writeheader()
+        for table in tables:
+            writer.writerow({name: _cell(value) for name, value in table.items()})
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows, as text; none if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def filled(table: Mapping[str, str]) -> dict[str, str]:
+    """What a row has; the rest is left to the defaults."""
+    return {name: value for name, value in table.items() if value}
+
+
+def versions(run: Run) -> str:
+    """What a run was made with."""
+    found = run.summary.get("versions", {})
+    return ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return "" if math.isnan(value) else f"{value:.6g}"
