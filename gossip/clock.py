@@ -2,14 +2,22 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PHASES = ("data", "gradient", "communication_wait", "optimizer", "monitor", "evaluation")
+PHASES = (
+    "data",
+    "gradient",
+    "communication_wait",
+    "optimizer",
+    "monitor",
+    "evaluation",
+    "checkpoint",
+)
 """Named parts of a step; what is in none of them is `other`."""
 
 TRAINING = ("data", "gradient", "communication_wait", "optimizer")
@@ -61,6 +69,12 @@ class Clock:
     def training(self) -> float:
         """Seconds so far in all phases but the monitor's and the evaluation's."""
         return sum(self.seconds[phase] for phase in TRAINING)
+
+    def restore(self, seconds: Mapping[str, float]) -> None:
+        """Count on from another clock's `report()`."""
+        for phase in PHASES:
+            self.seconds[phase] += float(seconds[phase])
+        self._started -= float(seconds["total"])
 
     def report(self) -> dict[str, float]:
         """Seconds by phase, with `total` and `other`."""

@@ -1,7 +1,6 @@
 """What decides a run: one frozen tree, from the command line, a TOML file or Python."""
 
 import math
-import tomllib
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -11,22 +10,20 @@ import msgspec
 from tyro.conf import arg
 
 import topologies
-from gossip.algorithms import ALGORITHMS, NOISE_MODES, ORDERS
+from gossip.algorithms import NAMES, NOISE_MODES, ORDERS
 from gossip.comm.start import BACKENDS
 from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS
 from gossip.errors import UserError, one_of, suggestion
 from gossip.models import ACTIVATIONS, MODELS
 from gossip.monitor import LEVELS, SOURCES
 from gossip.optim import OPTIMIZERS
+from gossip.options import at_least, names, not_negative
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
+from gossip.reliability import Reliability
+from gossip.tables import MOST_TOML_BYTES, from_toml
 
 DTYPES = ("float32", "float64")
 BATCH_NORMS = ("recalibrate", "average", "first")
-
-
-def _names(*tables: Any, own: str = "") -> Any:
-    """How --help shows a choice: the names in the tables, and the user's own."""
-    return arg(metavar="|".join([*(name for table in tables for name in table), own]).rstrip("|"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +36,23 @@ class Gossip:
     """The communication graph; `python -m topologies` lists what there is."""
     topology_options: tuple[str, ...] = ()
     """Options of the topology as key=value, for example k=4 seed=1."""
-    weights: Annotated[str, _names(topologies.WEIGHTS)] = "metropolis-hastings"
+    weights: Annotated[str, names(topologies.WEIGHTS)] = "metropolis-hastings"
     """How a graph becomes a mixing matrix W."""
-    order: Annotated[str, _names(ORDERS)] = "awc"
+    order: Annotated[str, names(ORDERS)] = "awc"
     """awc: average while computing, the DPSGD paper's; atc: adapt, then combine."""
     mix_every: int = 1
     """Average with the neighbours every H-th step only."""
     noise_std: float = 0.1
     """SSGD*: standard deviation sigma_0 of the injected noise."""
-    noise_mode: Annotated[str, _names(NOISE_MODES)] = "eval"
+    noise_mode: Annotated[str, names(NOISE_MODES)] = "eval"
     """SSGD*: whether the noise is only where gradients are taken, centered, or persists."""
-    backend: Annotated[str, _names(BACKENDS)] = "auto"
+    backend: Annotated[str, names(BACKENDS)] = "auto"
     """How processes reach each other; auto: mpi under mpirun, stacked otherwise."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        _at_least(1, learners=self.learners, mix_every=self.mix_every)
-        _not_negative(noise_std=self.noise_std)
+        at_least(1, learners=self.learners, mix_every=self.mix_every)
+        not_negative(noise_std=self.noise_std)
         one_of(topologies.WEIGHTS, self.weights, "weights")
         one_of(ORDERS, self.order, "order")
         one_of(NOISE_MODES, self.noise_mode, "noise mode")
@@ -66,15 +63,15 @@ class Gossip:
 class Data:
     """What is learned from."""
 
-    dataset: Annotated[str, _names(DATASETS, own="MODULE:FUNCTION")] = "mnist"
+    dataset: Annotated[str, names(DATASETS, own="MODULE:FUNCTION")] = "mnist"
     """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
     data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder that holds the data set's files, looked into before the cache."""
-    inputs: Annotated[str, _names(INPUT_SCALINGS)] = "unit"
+    inputs: Annotated[str, names(INPUT_SCALINGS)] = "unit"
     """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
     batch_size: int = 125
     """Mini-batch of each learner, B; the total batch is n B."""
-    partition: Annotated[str, _names(PARTITIONS)] = "shared"
+    partition: Annotated[str, names(PARTITIONS)] = "shared"
     """shared: each epoch one permutation dealt to all; iid: fixed random shards; dirichlet: fixed
     shards with skewed labels."""
     concentration: float = 0.5
@@ -86,8 +83,8 @@ class Data:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        _at_least(1, batch_size=self.batch_size)
-        _at_least(0, validation=self.validation)
+        at_least(1, batch_size=self.batch_size)
+        at_least(0, validation=self.validation)
         if ":" not in self.dataset and self.data_dir is None:
             one_of(DATASETS, self.dataset, "dataset")
         one_of(INPUT_SCALINGS, self.inputs, "input scaling")
@@ -100,18 +97,18 @@ class Data:
 class Model:
     """What is trained."""
 
-    model: Annotated[str, _names(MODELS, own="MODULE:FUNCTION")] = "mlp"
+    model: Annotated[str, names(MODELS, own="MODULE:FUNCTION")] = "mlp"
     """A function (input_shape, num_classes) -> torch module, in PyTorch's default init."""
     widths: tuple[int, ...] = (50, 50)
     """mlp: sizes of the hidden layers."""
-    activation: Annotated[str, _names(ACTIVATIONS)] = "relu"
+    activation: Annotated[str, names(ACTIVATIONS)] = "relu"
     """Of models that have a choice."""
     model_options: tuple[str, ...] = ()
     """Further options of the model as key=value, for example width=16."""
-    batch_norm: Annotated[str, _names(BATCH_NORMS)] = "recalibrate"
+    batch_norm: Annotated[str, names(BATCH_NORMS)] = "recalibrate"
     """Running statistics that the mean model is judged with: recalibrate, measured anew on
     training samples; average, of the learners'; first, those of learner 0."""
-    dtype: Annotated[str, _names(DTYPES)] = "float32"
+    dtype: Annotated[str, names(DTYPES)] = "float32"
     """Precision of weights and gradients; the monitor's sums are float64 either way."""
 
     def __post_init__(self) -> None:
@@ -122,7 +119,7 @@ class Model:
         one_of(DTYPES, self.dtype, "dtype")
         one_of(BATCH_NORMS, self.batch_norm, "BatchNorm policy")
         for width in self.widths:
-            _at_least(1, widths=width)
+            at_least(1, widths=width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +128,7 @@ class Rate:
 
     lr: float = 1.5
     """Base learning rate alpha."""
-    scaling: Annotated[str, _names(SCALINGS)] = "none"
+    scaling: Annotated[str, names(SCALINGS)] = "none"
     """What the larger batch multiplies it by: linear, k; sqrt, its root; adascale, the gain of the
     whole gradient; lena, the variance of each layer's own."""
     scaling_options: tuple[str, ...] = ()
@@ -139,7 +136,7 @@ class Rate:
     average= clipped_state=."""
     baseline_batch: Annotated[int | None, arg(metavar="INT")] = None
     """B_0, the total batch that --lr belongs to, so that k = n B / B_0 (default: one learner's)."""
-    warmup: Annotated[str, _names(WARMUPS)] = "none"
+    warmup: Annotated[str, names(WARMUPS)] = "none"
     """fixed: linear in time; state-aware: as fast as the gradient variances add up; legw: linear
     over k times the baseline's epochs."""
     warmup_steps: Annotated[int | None, arg(metavar="INT")] = None
@@ -151,7 +148,7 @@ class Rate:
     warmup_options: tuple[str, ...] = ()
     """fixed: start=0 (default: from the unscaled rate); state-aware: accumulate=after; legw:
     shape=quadratic."""
-    decay: Annotated[str, _names(DECAYS)] = "constant"
+    decay: Annotated[str, names(DECAYS)] = "constant"
     """How the rate falls over the run's budget of steps."""
     decay_at: tuple[float, ...] = (0.5, 0.75)
     """step decay: milestones, each a share of the budget."""
@@ -160,11 +157,11 @@ class Rate:
     the end of the budget (default 0.01, 0 and 0)."""
     decay_options: tuple[str, ...] = ()
     """polynomial: power=2; roller-coaster: min_lr= reference=paper-example."""
-    layer_ratio: Annotated[str, _names(LAYER_RATIOS)] = "off"
+    layer_ratio: Annotated[str, names(LAYER_RATIOS)] = "off"
     """Multiply each layer's rate by ||w|| / ||g|| within limits: fixed, or quantiles of them."""
     layer_ratio_limits: Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER")] = None
     """Limits of the layer ratio (default: fixed 0.1 10; quantile 0.1 0.9)."""
-    optimizer: Annotated[str, _names(OPTIMIZERS)] = "sgd"
+    optimizer: Annotated[str, names(OPTIMIZERS)] = "sgd"
     """Of torch.optim, or lars, larc, lamb; on each learner's own weights, its state local."""
     momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
     """Momentum of sgd (default 0), nesterov, lars and larc (0.9), rmsprop (0)."""
@@ -180,7 +177,7 @@ class Rate:
         one_of(DECAYS, self.decay, "decay")
         one_of(OPTIMIZERS, self.optimizer, "optimizer")
         layer_ratio(self.layer_ratio, self.layer_ratio_limits)
-        _not_negative(
+        not_negative(
             lr=self.lr,
             weight_decay=self.weight_decay or 0.0,
             momentum=self.momentum or 0.0,
@@ -189,7 +186,7 @@ class Rate:
         )
         for name in ("warmup_steps", "baseline_batch"):
             if (value := getattr(self, name)) is not None:
-                _at_least(1, **{name: value})
+                at_least(1, **{name: value})
         self._check_lengths()
         for share in self.decay_at:
             if not 0 <= share <= 1:
@@ -210,12 +207,12 @@ class Rate:
 class Monitoring:
     """What is watched while it learns."""
 
-    monitor: Annotated[str, _names(LEVELS)] = "standard"
+    monitor: Annotated[str, names(LEVELS)] = "standard"
     """cheap: no extra gradients; standard: adds the full gradient g, alpha_e and Delta; full: adds
     g_S, the exact split of Delta and both Hessian forms."""
     monitor_every: int = 25
     """Monitor, evaluate and write the trace every k steps, and always at step 0 and the last."""
-    monitor_source: Annotated[str, _names(SOURCES)] = "full"
+    monitor_source: Annotated[str, names(SOURCES)] = "full"
     """Samples behind g: the full training set, a fresh probe, or a probe's split halves."""
     probe: int = 5_000
     """Samples of a probe."""
@@ -228,9 +225,9 @@ class Monitoring:
         """Refuse what cannot be run."""
         one_of(LEVELS, self.monitor, "monitor level")
         one_of(SOURCES, self.monitor_source, "monitor source")
-        _at_least(1, monitor_every=self.monitor_every)
-        _at_least(2, probe=self.probe)
-        _at_least(0, hessian_samples=self.hessian_samples, lipschitz_samples=self.lipschitz_samples)
+        at_least(1, monitor_every=self.monitor_every)
+        at_least(2, probe=self.probe)
+        at_least(0, hessian_samples=self.hessian_samples, lipschitz_samples=self.lipschitz_samples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +237,7 @@ class Config:
     With no option: the default study, DPSGD on a ring of 16 learners next to SSGD, on MNIST.
     """
 
-    algorithm: Annotated[tuple[str, ...], _names(ALGORITHMS)] = ("dpsgd", "ssgd")
+    algorithm: Annotated[tuple[str, ...], names(NAMES)] = ("dpsgd", "ssgd")
     """One or several, run after each other on the same seeds and batches."""
     steps: int = 1500
     """Number of iterations."""
@@ -253,17 +250,18 @@ class Config:
     model: Model = field(default_factory=Model)
     rate: Rate = field(default_factory=Rate)
     monitoring: Monitoring = field(default_factory=Monitoring)
+    reliability: Reliability = field(default_factory=Reliability)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         if not self.algorithm:
-            raise UserError(f"no algorithm given; there are {', '.join(ALGORITHMS)}")
+            raise UserError(f"no algorithm given; there are {', '.join(NAMES)}")
         for name in self.algorithm:
-            one_of(ALGORITHMS, name, "algorithm")
+            one_of(NAMES, name, "algorithm")
         if len(set(self.algorithm)) < len(self.algorithm):
             raise UserError(f"algorithm {' '.join(self.algorithm)}: name each one once")
-        _at_least(1, steps=self.steps)
-        _at_least(0, seed=self.seed)
+        at_least(1, steps=self.steps)
+        at_least(0, seed=self.seed)
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             raise UserError(f"epochs={self.epochs}: it must be a positive number")
 
@@ -315,10 +313,11 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
         UserError: no such file, not TOML, it names code, or as `from_tables`.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            tables = from_toml(file.read(MOST_TOML_BYTES + 1))
     except OSError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UserError(f"config file {path} is not TOML: {error}") from error
     for table, key in (("gossip", "topology"), ("data", "dataset"), ("model", "model")):
         section = tables.get(table)
@@ -348,15 +347,3 @@ def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
         for key, value in tables.items()
         if value is not None
     }
-
-
-def _at_least(minimum: int, **values: int) -> None:
-    for name, value in values.items():
-        if value < minimum:
-            raise UserError(f"{name}={value}: it must be at least {minimum}")
-
-
-def _not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 <= value < math.inf:
-            raise UserError(f"{name}={value}: it must be a number from 0 up")

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -17,15 +16,16 @@ from typing import Any
 import tomli_w
 
 import gossip
-from gossip import trace
+from gossip import tables, trace
 from gossip.errors import UserError
 
 CONFIG = "config.toml"
 TRACE = trace.FILE
 SUMMARY = "summary.json"
 FIGURE = "figure.png"
+LOCK = ".lock"
 
-MAX_TEXT_BYTES = 2**24
+MAX_TEXT_BYTES = tables.MOST_BYTES
 """A config or summary larger than this is not read."""
 
 _PACKAGES = ("torch", "numpy", "scipy", "pyarrow", "mpi4py")
@@ -40,8 +40,11 @@ def create(out: Path) -> Path:
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise UserError(f"run folder {out} exists already: choose another --out or remove it")
+        if any(entry.name != LOCK for entry in out.iterdir()):
+            raise UserError(
+                f"run folder {out} exists already: choose another --out or remove it, or go on "
+                f"with it by --resume {out}"
+            )
         with tempfile.TemporaryFile(dir=out):
             pass
     except FileExistsError as error:
@@ -51,9 +54,9 @@ def create(out: Path) -> Path:
     return out
 
 
-def write_config(folder: Path, tables: Mapping[str, Any]) -> None:
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Write config.toml at once or not at all; TOML has no null, so None is left out."""
-    write_text(folder / CONFIG, tomli_w.dumps(_toml(tables)))
+    write_text(folder / CONFIG, tomli_w.dumps(_toml(config)))
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: it is not TOML.
     """
-    return _read(folder / CONFIG, tomllib.loads)
+    return _read(folder / CONFIG, tables.from_toml)
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
@@ -77,7 +80,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: it is not a JSON object.
     """
-    return _read(folder / SUMMARY, json.loads)
+    return _read(folder / SUMMARY, tables.from_json)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -89,7 +92,10 @@ def write_text(path: Path, text: str) -> None:
     # A thread may write the same file: last words while the main thread closes the run.
     partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        partial.write_text(text, encoding="utf-8")
+        # Made anew: in a folder from elsewhere, a link of that name could lead out of it.
+        partial.unlink(missing_ok=True)
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(text)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -163,12 +169,9 @@ def _read(path: Path, parse: Any) -> dict[str, Any]:
     if path.stat().st_size > MAX_TEXT_BYTES:
         raise UserError(f"{path} has more than {MAX_TEXT_BYTES} bytes: not written by gossip")
     try:
-        tables = parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return parse(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    if not isinstance(tables, dict):
-        raise UserError(f"cannot read {path}: not a table of names and values")
-    return tables
 
 
 def _toml(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 Starts the mpirun of this Python environment (activated or not) with the flags for root, for more
 processes than cores and for waiting politely, and turns Ctrl-C into a request to stop that
-leaves the processes the time to close the run folder, whichever MPI it is.
+leaves the processes the time to close the run folder, whichever MPI it is. With --on-failure
+continue a job that has lost a process is started again on fewer, from its last checkpoint.
 """
 
 import argparse
@@ -13,10 +14,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from gossip.errors import UserError
+from gossip.restart import Try, first_try, next_try
 
 NUM_PROCESSES = 16
 TERM_SECONDS = 6.0
@@ -46,8 +49,18 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         print(f"gossip.launch: {error}", file=sys.stderr)
         return 2
-    command = [mpirun, "-n", str(options.n), sys.executable, "-m", options.module, *rest]
-    return run(command, environment)
+    attempt: Try | None = first_try(options.n, options.module, rest)
+    code = 0
+    with signals() as asked:
+        while attempt and not asked:
+            start = [mpirun, "-n", str(attempt.processes), sys.executable, "-m", options.module]
+            code = run([*start, *attempt.words], environment, asked)
+            attempt, text = next_try(attempt, code)
+            if text and not asked:
+                print(f"gossip.launch: {text}", file=sys.stderr)
+    if asked:
+        return 128 + asked[0]
+    return code if code >= 0 else 128 - code
 
 
 def parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -102,27 +115,33 @@ def environment_for(kind: str, environment: Mapping[str, str]) -> dict[str, str]
     return ENVIRONMENTS[kind] | dict(environment) | {"PATH": path}
 
 
-def run(command: list[str], environment: Mapping[str, str]) -> int:
-    """Run mpirun to its end, with our signals turned into what it can pass on.
+@contextmanager
+def signals() -> Iterator[list[int]]:
+    """In this block signals that end a job are put into the list instead."""
+    asked: list[int] = []
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {s: signal.signal(s, lambda signum, _: asked.append(signum)) for s in kinds}
+    try:
+        yield asked
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def run(command: list[str], environment: Mapping[str, str], asked: list[int]) -> int:
+    """Run mpirun to its end, with our signals in `asked` turned into what it can pass on.
 
     Ctrl-C reaches only this process (mpirun has a process group of its own), which asks the
     learners' processes to stop by SIGUSR1: every mpirun passes that on and does not kill on it,
     while Open MPI's kills half a second after SIGINT. A second Ctrl-C ends the job.
+
+    Returns:
+        Its exit code; below 0 if a signal ended mpirun itself.
     """
-    asked: list[int] = []
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {s: signal.signal(s, lambda signum, _: asked.append(signum)) for s in signals}
     # No stdin: a background process group that reads from the terminal is stopped by it.
     null = subprocess.DEVNULL
     process = subprocess.Popen(command, env=dict(environment), stdin=null, process_group=0)
-    try:
-        code = wait(process, asked)
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
-    if asked:
-        return 128 + asked[0]
-    return code if code >= 0 else 128 - code
+    return wait(process, asked)
 
 
 def wait(process: subprocess.Popen, asked: list[int]) -> int:

@@ -5,8 +5,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from gossip import folder as run_folder
 from gossip.config import Config, from_tables, load, to_tables
-from gossip.errors import lookup
+from gossip.errors import UserError, lookup
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Goyal et al. with the length that AdaScale's and LENA's papers give its warm-up: arXiv
@@ -151,7 +152,7 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
     """--config and --preset of a command line, and the config that its other flags change.
 
     That is the defaults under the config file under the preset: a complete config.toml would leave
-    nothing of a preset.
+    nothing of a preset. For --resume it is the config of the run.
 
     Raises:
         UserError: an unknown preset, or a config file that cannot be run.
@@ -159,8 +160,15 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", type=Path)
     first.add_argument("--preset")
+    first.add_argument("--resume", type=Path)
     known = first.parse_known_args(argv)[0]
     said = flags(argv)
+    if known.resume:
+        if not (known.resume / run_folder.CONFIG).is_file():
+            raise UserError(
+                f"--resume {known.resume}: no run there, as there is no {run_folder.CONFIG}"
+            )
+        return known.config, known.preset, load(known.resume / run_folder.CONFIG, said)
     config = load(known.config, said) if known.config else Config()
     if known.preset:
         config = apply(known.preset, config, said)

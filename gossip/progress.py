@@ -7,7 +7,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gossip.train import Rows
+from gossip.outcome import Rows
 
 SECONDS_BETWEEN_LINES = 2.0
 """Plain lines come no faster than this, but the first and the last always do."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from gossip.config import Config, Rate
 from gossip.errors import UserError
+from gossip.keyvalue import converted, parse_options
 from gossip.rates import (
     DECAYS,
     SCALINGS,
@@ -21,8 +22,6 @@ from gossip.rates import (
 )
 from gossip.rates.warmup import Ramp, StateAware
 from gossip.task import Layer
-from topologies.options import checked_options
-from topologies.topology import TopologyError
 
 
 def budget(config: Config, samples: int) -> Budget:
@@ -54,7 +53,7 @@ def rule(rate: Rate, budget: Budget, layers: tuple[Layer, ...]) -> Product:
     # LENA's options are those of its variance too; other scalings have a variance by default.
     known = inspect.signature(gradient_variance).parameters if rate.scaling == "lena" else ()
     of_variance = {key: given.pop(key) for key in list(given) if key in known}
-    scaling = make_scaling(setting, **_options(f"scaling {rate.scaling}", make_scaling, given))
+    scaling = make_scaling(setting, **converted(f"scaling {rate.scaling}", make_scaling, given))
     if rate.scaling != "none":
         setting = replace(setting, nominal=scaling.nominal)
     warmup = _part("warm-up", WARMUPS, rate.warmup, setting, rate.warmup_options)
@@ -67,7 +66,7 @@ def rule(rate: Rate, budget: Budget, layers: tuple[Layer, ...]) -> Product:
         decay=_part("decay", DECAYS, rate.decay, setting, rate.decay_options, **_decay(rate)),
         ratio=layer_ratio(rate.layer_ratio, rate.layer_ratio_limits),
         variance=gradient_variance(
-            setting, **_options("scaling lena", gradient_variance, of_variance)
+            setting, **converted("scaling lena", gradient_variance, of_variance)
         ),
         budget=budget,
         layers=layers,
@@ -110,24 +109,6 @@ def idle(rate: Rate) -> list[str]:
     ]
 
 
-def parse_options(options: Iterable[str], kind: str) -> dict[str, str]:
-    """key=value strings as a dictionary.
-
-    Raises:
-        UserError: one without "=", or a key given twice.
-    """
-    parsed: dict[str, str] = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or not key:
-            raise UserError(f"{kind} option {option!r}: write it as key=value")
-        key = key.replace("-", "_")
-        if key in parsed:
-            raise UserError(f"{kind} option {key!r} is given twice")
-        parsed[key] = value
-    return parsed
-
-
 def _decay(rate: Rate) -> dict[str, Any]:
     """The decay's options that have a flag of their own, as far as it takes them."""
     takes = inspect.signature(DECAYS[rate.decay]).parameters
@@ -147,11 +128,4 @@ def _part(
     options = parse_options(given, kind)
     if kind == "decay" and (twice := sorted({"at", "factor"} & options.keys())):
         raise UserError(f"{kind} option {twice[0]!r} has a flag: --{kind}-{twice[0]}")
-    return make(setting, **_options(f"{kind} {name}", make, options), **flags)
-
-
-def _options(name: str, make: Callable[..., Any], given: dict[str, str]) -> dict[str, Any]:
-    try:
-        return checked_options(name, make, given)
-    except TopologyError as error:
-        raise UserError(str(error)) from error
+    return make(setting, **converted(f"{kind} {name}", make, options), **flags)

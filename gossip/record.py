@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from gossip import folder as run_folder
+from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
 from gossip.monitor import LEVELS, LIPSCHITZ
+from gossip.outcome import COLUMNS, Outcome, Rows
 from gossip.progress import ProgressLine
 from gossip.study import Study
-from gossip.trace import Trace
-from gossip.train import COLUMNS, Outcome, Rows
+from gossip.trace import Trace, load
 from topologies import certificate
 
 WARM = "warmup_end/"
@@ -27,8 +28,30 @@ class Record:
     trace to its last whole batch, and without summary.json a run counts as interrupted.
     """
 
-    def __init__(self, study: Study, algorithm: str, path: Path) -> None:
-        self._study, self._algorithm, self._path = study, algorithm, path
+    def __init__(
+        self,
+        study: Study,
+        algorithm: str,
+        path: Path,
+        start: Snapshot | None = None,
+        *,
+        again: bool = False,
+        columns: Sequence[str] = (),
+    ) -> None:
+        """The record of a new run, or of one that goes on.
+
+        Args:
+            study: what it is a run of.
+            algorithm: its name.
+            path: its folder, which a new run must not find in use.
+            start: where it goes on, in a folder that is there.
+            again: whether the folder may hold what was left of the run before its first
+                checkpoint, which is replaced.
+            columns: of the trace, beyond those that every run may have.
+        """
+        self._start, self._again, self._columns = start, again, columns
+        self._rows = 0
+        self._study, self._algorithm, self.path = study, algorithm, path
         self._writes = study.comm.process == 0
         self._best: dict[str, tuple[float, int]] = {}
         self._initial_loss: float | None = None
@@ -40,10 +63,8 @@ class Record:
 
     def __enter__(self) -> "Record":
         if self._writes:
-            run_folder.create(self._path)
-            run_folder.write_config(self._path, self._tables())
             columns = (*COLUMNS, *LEVELS["full"], *LIPSCHITZ, *self._study.rule.columns)
-            self._trace = Trace(self._path, columns)
+            self._open((*columns, *self._columns))
             self._progress = ProgressLine(self._algorithm, self._study.steps)
             self._progress.__enter__()
         return self
@@ -58,20 +79,42 @@ class Record:
         """Take in the newest rows of the trace."""
         if self._writes:
             self._trace.append(rows)
+            self._rows += len(rows)
             self._follow(rows)
             self._progress.show(rows)
+
+    def sync(self) -> int:
+        """Have the rows so far survive the machine; how many there are."""
+        if self._writes:
+            self._trace.sync()
+        return self._rows
 
     def last_words(self) -> None:
         """Write a summary of a run that is being ended before its time; quick, at any moment."""
         if self._writes and not self._closed:
             summary = self._common() | self._known() | {"verdict": "interrupted"}
-            run_folder.write_summary(self._path, summary)
+            run_folder.write_summary(self.path, summary)
 
     def close(self, outcome: Outcome) -> None:
         """Write the summary of a run that has come to its end."""
         if self._writes:
-            run_folder.write_summary(self._path, self._common() | self._known() | _end(outcome))
+            run_folder.write_summary(self.path, self._common() | self._known() | _end(outcome))
             self._closed = True
+
+    def _open(self, columns: Sequence[str]) -> None:
+        if self._start is None:
+            if not (self._again and (self.path / run_folder.CONFIG).is_file()):
+                run_folder.create(self.path)
+            (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
+            run_folder.write_config(self.path, self._tables())
+            self._trace = Trace(self.path, columns)
+            return
+        self._rows = int(self._start.facts["trace_rows"])
+        self._trace = Trace(self.path, columns, keep=self._rows)
+        (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
+        run_folder.write_config(self.path, self._tables_of_continuation(self._start.step))
+        for row in load(self.path).to_pylist():
+            self._follow([{name: value for name, value in row.items() if value is not None}])
 
     def _follow(self, rows: Sequence[dict[str, float]]) -> None:
         for row in rows:
@@ -89,6 +132,12 @@ class Record:
         dataset = self._study.dataset
         record = {**self._facts, "dataset_source": dataset.source, "dataset_sha256": dataset.sha256}
         return {**tables, "algorithm": self._algorithm, "record": record}
+
+    def _tables_of_continuation(self, step: int) -> dict[str, Any]:
+        """config.toml with the options of now, and what was recorded at the beginning."""
+        then = run_folder.read_config(self.path).get("record", {})
+        resumed = [*then.get("resumed", []), {"step": step, **self._facts}]
+        return {**self._tables(), "record": {**then, "resumed": resumed}}
 
     def _common(self) -> dict[str, Any]:
         study, config = self._study, self._study.config
@@ -144,9 +193,21 @@ def _end(outcome: Outcome) -> dict[str, Any]:
     return {
         **verdict,
         **outcome.final,
+        **_faults(outcome),
         "steps": outcome.state.step,
         "wall_seconds": outcome.clock.report(),
         "bytes_sent_per_learner": outcome.bytes_sent_per_learner,
         "messages_per_learner": outcome.messages_per_learner,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6,
     }
+
+
+def _faults(outcome: Outcome) -> dict[str, Any]:
+    """What happened to the run on its way; nothing where nothing did."""
+    found: dict[str, Any] = {}
+    if outcome.first_skip is not None:
+        found["skipped_steps_per_learner"] = outcome.skips
+        found["first_skipped_step"] = outcome.first_skip
+    if outcome.resumed_at:
+        found["resumed_at"] = outcome.resumed_at
+    return found

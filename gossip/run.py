@@ -1,11 +1,10 @@
 """The command: `python -m gossip.run`, alone or under mpirun."""
 
-import hashlib
 import itertools
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -13,8 +12,6 @@ from typing import Annotated, TypeVar
 import tyro
 from rich.console import Console
 
-import gossip
-import topologies
 from gossip import folder as run_folder
 from gossip import report
 from gossip.comm.base import Communicator
@@ -24,12 +21,20 @@ from gossip.comm.stop import Stop
 from gossip.comm.together import agree, together
 from gossip.config import Config, to_tables
 from gossip.errors import UserError
+from gossip.identity import differences, fingerprints
+from gossip.keeping import Checkpoints, take_up
+from gossip.lock import locked
+from gossip.loops import check, columns, run_loop
+from gossip.outcome import Outcome
 from gossip.presets import PRESETS, starting_point
 from gossip.record import Record
-from gossip.study import Study, algorithm, prepare
-from gossip.train import train
+from gossip.study import Study, prepare
+from gossip.sweep import FINAL
 
 T = TypeVar("T")
+
+STACKS = "stacks.txt"
+"""In the run folder: what all processes were doing when a message was overdue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,9 @@ class Command:
     """A paper's method or recipe, laid over the config file and under the flags."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Run folder; with several algorithms, one folder in it for each (default: runs/TIME)."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Go on with the run in this folder from its newest checkpoint, on as many processes as there
+    are now; it keeps its options, of which only --steps and the like can be changed."""
     options: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
 
@@ -60,12 +68,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         for record in records[-1:]:
             record.last_words()
 
+    def stacks() -> Path | None:
+        return next((record.path / STACKS for record in records[-1:]), None)
+
     try:
         command = together(lambda: parse(sys.argv[1:] if argv is None else argv))
         gossip_options = command.options.gossip
         make = together(lambda: choose(gossip_options.backend, gossip_options.learners))
         comm, position = make(), Position()
-        with ending_the_job(comm, position, last_words=last_words) as stop:
+        timeout = command.options.reliability.timeout
+        guard = ending_the_job(
+            comm, position, last_words=last_words, timeout=timeout, stacks=stacks
+        )
+        with guard as stop:
             run(command, comm, position, stop, records)
     except UserError as error:
         if speaks() or isinstance(error, NoMPIError):
@@ -86,13 +101,31 @@ def parse(argv: Sequence[str]) -> Command:
     """
     path, preset, options = starting_point(argv)
     default = Command(config=path, preset=preset, options=options)
-    return tyro.cli(
+    command = tyro.cli(
         Command,
         args=argv,
         default=default,
         prog="python -m gossip.run",
         config=(tyro.conf.OmitArgPrefixes,),
     )
+    if command.resume is not None:
+        check_resumable(command, options)
+    return command
+
+
+def check_resumable(command: Command, then: Config) -> None:
+    """Refuse to go on with a run as another one.
+
+    Raises:
+        UserError: options that would make it one; the message names them.
+    """
+    if command.out or command.config or command.preset:
+        raise UserError("--resume goes on with a run as it is: no --out, --config or --preset")
+    if changed := differences(then, command.options):
+        raise UserError(
+            f"--resume {command.resume}: the run was begun with other options, "
+            f"{'; '.join(changed)}; begin a new run for that"
+        )
 
 
 def run(
@@ -101,47 +134,85 @@ def run(
     """Train with each algorithm in turn; process 0 keeps the records and draws the picture.
 
     Raises:
-        UserError: the data, the topology or the run folder does not fit; on all processes.
+        UserError: the data, the topology or the run folder does not fit; on all processes. Also
+            where a gradient was not finite and that is to be an error: the run folder is closed.
     """
     config = command.options
     study = prepare(config, comm)
     agree(comm, fingerprints(study))
-    algorithms = {name: algorithm(name, study) for name in config.algorithm}
-    out = Path(on_first(comm, lambda: str(new_folder(command.out))))
-    folders = {name: out if len(algorithms) == 1 else out / name for name in algorithms}
-    if comm.process == 0:
-        print(introduction(study, out), file=sys.stderr, flush=True)
-        for warning in study.warnings:
-            print(f"gossip.run: note: {warning}", file=sys.stderr, flush=True)
-    for name, folder in folders.items():
-        with Record(study, name, folder) as record:
-            records.append(record)
-            outcome = train(
-                study,
-                algorithms[name],
-                record=record.rows,
-                position=position,
-                stop=stop.agreed,
-            )
-            record.close(outcome)
-        if outcome.interrupted:
-            break
-    if comm.process == 0:
-        show(folders)
+    for name in config.algorithm:
+        check(study, name)
+    out = Path(on_first(comm, lambda: str(command.resume or new_folder(command.out))))
+    folders = {name: out if len(config.algorithm) == 1 else out / name for name in config.algorithm}
+    with ExitStack() as held:
+        on_first(comm, lambda: held.enter_context(locked(out)) and None)
+        if comm.process == 0:
+            if len(folders) > 1:
+                run_folder.write_config(out, to_tables(config))
+            say(introduction(study, out))
+            for warning in study.warnings:
+                say(f"gossip.run: note: {warning}")
+        outcome = None
+        for name, folder in folders.items():
+            again = command.resume is not None
+            outcome = run_one(study, name, folder, position, stop, records, again=again)
+            if outcome is not None and (outcome.interrupted or outcome.failure):
+                break
+        if comm.process == 0:
+            show(folders)
+            if outcome is not None and outcome.interrupted and config.reliability.checkpoint_keep:
+                say(f"go on with: python -m gossip.run --resume {out}")
+    if outcome is not None and outcome.failure:
+        raise UserError(outcome.failure)
 
 
-def fingerprints(study: Study) -> dict[str, str]:
-    """What must be the same on all processes, as short texts to compare."""
-    w = [study.topology.matrix(t) for t in range(min(study.topology.period or 3, 16))]
-    package = Path(gossip.__file__).parent
-    sources = sorted([*package.rglob("*.py"), *Path(topologies.__file__).parent.rglob("*.py")])
-    return {
-        "config": _digest(json.dumps(to_tables(study.config), sort_keys=True).encode()),
-        "topology": _digest(*(m.indices.tobytes() + m.data.tobytes() for m in w)),
-        "dataset": study.dataset.sha256,
-        "start": _digest(study.task.init(study.config.seed).numpy().tobytes()),
-        "code": _digest(*(source.read_bytes() for source in sources)),
-    }
+def run_one(
+    study: Study,
+    name: str,
+    folder: Path,
+    position: Position,
+    stop: Stop,
+    records: list[Record],
+    *,
+    again: bool,
+) -> Outcome | None:
+    """Train with one algorithm, `again` from the newest checkpoint in `folder` if there is one.
+
+    Returns:
+        None: the run is finished already.
+    """
+    comm = study.comm
+    tell = say if comm.process == 0 else lambda text: None
+    if again and on_first(comm, lambda: is_finished(folder, study.steps)):
+        tell(f"{name}: finished already")
+        return None
+    start = take_up(folder, study, tell) if again else None
+    if again:
+        tell(f"{name}: goes on at step {start.step if start else 0} of {study.steps}")
+    with Record(study, name, folder, start, again=again, columns=columns(name)) as record:
+        records.append(record)
+        keep = None
+        if study.config.reliability.checkpoint_keep:
+            keep = Checkpoints(study, record, folder, start, tell)
+        outcome = run_loop(
+            study,
+            name,
+            hurry=lambda: bool(stop.requested),
+            record=record.rows,
+            position=position,
+            talk=stop.agreed,
+            start=start,
+            keep=keep,
+        )
+        record.close(outcome)
+        if keep is not None:
+            keep.close()
+    return outcome
+
+
+def say(text: str) -> None:
+    """Print a line for the user."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def introduction(study: Study, out: Path) -> str:
@@ -168,6 +239,12 @@ def new_folder(out: Path | None) -> Path:
     return run_folder.create(out)
 
 
+def is_finished(folder: Path, steps: int) -> bool:
+    """Whether the run in `folder` has come to its end, and was to have so many steps at most."""
+    summary = run_folder.read_summary(folder)
+    return summary.get("verdict") in FINAL and summary.get("steps_planned") == steps
+
+
 def on_first(comm: Communicator, function: Callable[[], T]) -> T:
     """The result of `function`, called on process 0 alone; its mistake is raised everywhere."""
     result = mistake = None
@@ -191,10 +268,6 @@ def show(folders: Mapping[str, Path]) -> None:
             report.report([folder], console=Console(quiet=True))
     if skipped := [name for name, folder in folders.items() if folder not in done]:
         print(f"not run: {', '.join(skipped)}")
-
-
-def _digest(*parts: bytes) -> str:
-    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 if __name__ == "__main__":

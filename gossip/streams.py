@@ -21,6 +21,10 @@ PROBE = 5
 """Samples the monitor measures on: (seed, PROBE, step)."""
 LAYERS = 6
 """Layers with a rate of their own, where only some have one: (seed, LAYERS)."""
+STRAGGLER = 7
+"""How slow a learner is: (seed, STRAGGLER, learner, step)."""
+ASYNC = 8
+"""AD-PSGD's partner of a learner's k-th gradient: (seed, ASYNC, learner, k)."""
 
 
 def generator(seed: int, stream: int, *address: int) -> np.random.Generator:

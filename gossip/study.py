@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 import topologies
-from gossip.algorithms import ALGORITHMS, Algorithm, Settings
+from gossip import stragglers
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
 from gossip.comm.base import Communicator
 from gossip.config import Config
 from gossip.data import Dataset, Sampler, load, splits
@@ -23,6 +24,7 @@ from gossip.monitor import Monitor
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.rates import Rule
 from gossip.recipe import budget, idle, parse_options, rule, warnings
+from gossip.stragglers import Straggler
 from gossip.task import Task
 
 
@@ -43,6 +45,15 @@ class Study:
     """A monitor remembers the last gradients, so each run has its own."""
     warnings: tuple[str, ...] = ()
     """What the user should know before it starts."""
+    straggler: Straggler | None = None
+    """Who is slow on purpose, and when."""
+
+    def delay(self, t: int) -> float:
+        """Seconds that this process waits in the gradient of step t because it is to be slow."""
+        if self.straggler is None:
+            return 0.0
+        seconds = self.config.reliability.straggler_seconds
+        return stragglers.delay(self.straggler, self.comm.hosted, t, seconds)
 
 
 def prepare(config: Config, comm: Communicator) -> Study:
@@ -103,15 +114,24 @@ def prepare(config: Config, comm: Communicator) -> Study:
         max(1, math.ceil(rates.most_steps)),
         make_monitor,
         (*idle(config.rate), *warnings(rates)),
+        _straggler(config),
     )
 
 
-def algorithm(name: str, study: Study) -> Algorithm:
-    """One of `ALGORITHMS` with the config's optimizer."""
+def algorithm(name: str, study: Study) -> Any:
+    """One of `ALGORITHMS` or `ASYNCHRONOUS` with the config's optimizer."""
     gossip = study.config.gossip
     settings = Settings(gossip.order, gossip.noise_std, gossip.noise_mode, study.config.seed)
-    make = lookup(ALGORITHMS, name, "algorithm")
+    make = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
     return make(_optimizer(study.config, study.task), settings)
+
+
+def _straggler(config: Config) -> Straggler | None:
+    chosen = config.reliability
+    if chosen.straggler == "none" and not chosen.straggler_options:
+        return None
+    n = config.gossip.learners
+    return stragglers.make(chosen.straggler, chosen.straggler_options, n=n, seed=config.seed)
 
 
 def _dtype(config: Config) -> torch.dtype:
@@ -210,7 +230,8 @@ def _optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
         make([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
-    return lambda: FlatOptimizer(make, task.layers, elementwise=kind.elementwise)
+    skips = config.reliability.on_nonfinite != "record"
+    return lambda: FlatOptimizer(make, task.layers, elementwise=kind.elementwise, skips=skips)
 
 
 def literal(kind: str, key: str, value: str) -> object:

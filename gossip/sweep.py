@@ -22,9 +22,9 @@ from gossip import folder as run_folder
 from gossip.comm.start import connect
 from gossip.config import Config, from_tables
 from gossip.errors import UserError
+from gossip.loops import columns, run_loop
 from gossip.record import Record
-from gossip.study import algorithm, prepare
-from gossip.train import train
+from gossip.study import prepare
 
 FINAL = ("converged", "diverged")
 PRELOADED = ["gossip.run", "torch._dynamo"]
@@ -81,8 +81,11 @@ def run_one(config: Config, folder: Path) -> None:
     (name,) = config.algorithm
     comm = connect("stacked", config.gossip.learners)
     study = prepare(config, comm)
-    with Record(study, name, folder) as record:
-        record.close(train(study, algorithm(name, study), record=record.rows))
+    with Record(study, name, folder, columns=columns(name)) as record:
+        outcome = run_loop(study, name, record=record.rows)
+        record.close(outcome)
+    if outcome.failure:
+        raise UserError(outcome.failure)
 
 
 def log_of(folder: Path) -> Path:

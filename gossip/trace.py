@@ -5,6 +5,7 @@ float64 columns, null where a step recorded nothing. Batches are not compressed:
 that zstd took six times as long to write them and, at one row per batch, more space.
 """
 
+import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,26 +39,51 @@ class Trace:
     process, though not that of the machine.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        """Start the file `path`, replacing what is there.
+    def __init__(self, path: Path, columns: Sequence[str], *, keep: int = 0) -> None:
+        """Start the file `path`, or go on with it after its first `keep` rows.
 
         Args:
             path: the file, or the run folder to put trace.arrows into.
             columns: names of the float64 columns; `step` is there without being named.
+            keep: how many rows of the file stay; what comes after them is cut off, at once or not
+                at all.
 
         Raises:
-            UserError: the file cannot be written.
+            UserError: the file cannot be written, or has fewer rows.
         """
         self.path = _file(Path(path))
         names = dict.fromkeys(name for name in columns if name != "step")
         fields = [pa.field("step", pa.int64(), nullable=False)]
         fields += [pa.field(name, pa.float64()) for name in names]
         self.schema = pa.schema(fields, metadata={_VERSION_KEY: _VERSION})
+        kept = self._first_rows(keep) if keep else None
+        # Only a trace that is there must not be lost half-way; a new one is written in its place.
+        target = self.path.with_name(f".{self.path.name}.partial") if kept else self.path
         try:
-            self._stream = self.path.open("wb", buffering=0)
+            self._stream = target.open("wb", buffering=0)
+            self._write(self.schema.serialize())
+            if kept:
+                self._write(kept)
+                self.sync()
+                target.replace(self.path)
         except OSError as error:
             raise UserError(f"cannot write the trace {self.path}: {error.strerror}") from error
-        self._write(self.schema.serialize())
+
+    def _first_rows(self, count: int) -> pa.Buffer:
+        """The first rows of the file as a message."""
+        table = load(self.path)
+        if table.num_rows < count:
+            raise UserError(
+                f"the trace {self.path} has {table.num_rows} rows, fewer than the {count} of the "
+                "checkpoint: it belongs to another run, or was lost with the machine"
+            )
+        arrays = [
+            table[name].slice(0, count).combine_chunks()
+            if name in table.column_names
+            else pa.nulls(count, pa.float64())
+            for name in self.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema).serialize()
 
     def append(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Write `rows` as one batch.
@@ -78,6 +104,13 @@ class Trace:
             values = [float(row[name]) if name in row else None for row in rows]
             arrays.append(pa.array(values, pa.float64()))
         self._write(pa.RecordBatch.from_arrays(arrays, schema=self.schema).serialize())
+
+    def sync(self) -> None:
+        """Have the rows so far survive the death of the machine."""
+        try:
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise UserError(f"cannot write the trace {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
         """Mark the end of the stream and close the file; a second call does nothing."""
@@ -183,8 +216,9 @@ def _whole(stream: ipc.RecordBatchStreamReader) -> Iterator[pa.RecordBatch]:
     for batch in stream:
         # Lengths come from the file: a wrong one would be read past the end of a buffer.
         batch.validate(full=True)
-        if batch.column(0).null_count:
-            raise ValueError("a row without a step")
+        steps = batch.column(0)
+        if steps.null_count or not ((steps.to_numpy() >= 0) & (steps.to_numpy() < 2**53)).all():
+            raise ValueError("a row without a step, or none that float64 can hold")
         yield batch
 
 

@@ -32,7 +32,8 @@ def test_a_study_leaves_a_folder_per_algorithm_a_table_and_pictures(tmp_path, ca
     assert (out / "figure.png").stat().st_size > 10_000
     for name in ("dpsgd", "ssgd"):
         files = {path.name for path in (out / name).iterdir()}
-        assert files == {"config.toml", "trace.arrows", "summary.json", "figure.png"}
+        expected = {"config.toml", "trace.arrows", "summary.json", "figure.png", "checkpoint"}
+        assert files == expected
 
 
 def test_the_summary_and_the_trace_hold_what_is_promised(tmp_path):

@@ -149,7 +149,7 @@ def _imported(spec: str) -> Callable[..., Any]:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 

@@ -4,19 +4,29 @@ A file says nothing that is believed before it is compared with its own size and
 """
 
 import json
-import zipfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from topologies import arrays
 from topologies.topology import TopologyError
 
 LARGEST_BYTES = 2**30
-"""Files (unpacked) larger than this are refused."""
+"""Matrices (unpacked, in float64) larger than this are refused."""
+LARGEST_TEXT_BYTES = 2**26
+"""So are texts larger than this: as Python's objects they take up to 20 times the memory."""
+MOST_LEARNERS = 2**20
+"""A file of more is refused: a sparse matrix needs no bytes for its empty rows, W does."""
+MOST_MATRICES = 2**14
+"""Length of a sequence of matrices; each costs a kilobyte however small it is."""
+MOST_ELEMENTS = 2**22
+"""Elements and attributes of a GraphML file."""
 
 
 def read(path: Path) -> Any:
@@ -36,38 +46,63 @@ def read(path: Path) -> Any:
         raise TopologyError(
             f"{path}: unknown kind of file {path.suffix!r}: use one of {', '.join(READERS)}"
         )
-    _refuse_large(path, path.stat().st_size)
+    _refuse_large(path, path.stat().st_size, LARGEST_BYTES if reader in (_npy, _npz) else None)
     try:
-        return reader(path)
+        made = reader(path)
     except TopologyError:
         raise
+    except arrays.TooLargeError as error:
+        raise _too_large(path, f"more ({error})", "that") from error
     # Parsers of foreign files raise whatever they meet first; the user needs one sentence.
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise TopologyError(
             f"{path}: not a valid {path.suffix} file ({reason}): write it anew"
         ) from error
+    _refuse_many(path, made)
+    return made
 
 
 def _edge_list(path: Path) -> nx.Graph:
     graph = nx.Graph()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        text = line.partition("#")[0]
-        if not text.strip():
-            continue
-        fields = text.partition("{")[0].replace(",", " ").split()
-        if len(fields) not in (2, 3):
-            raise TopologyError(
-                f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or 'a b weight'"
-            )
-        graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            text = line.partition("#")[0]
+            if not text.strip():
+                continue
+            fields = text.partition("{")[0].replace(",", " ").split()
+            if len(fields) not in (2, 3):
+                raise TopologyError(
+                    f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or "
+                    "'a b weight'"
+                )
+            graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
     return graph
 
 
 def _graphml(path: Path) -> nx.Graph:
-    if b"<!DOCTYPE" in path.read_bytes().upper():
+    data = path.read_bytes()
+    _refuse_doctype(path, data)
+    return _simple(nx.parse_graphml(data))
+
+
+def _refuse_doctype(path: Path, data: bytes) -> None:
+    """Refuse what may unpack to more than it is: entities, declared in any encoding of XML."""
+    seen = 0
+
+    def refuse(*_: Any) -> None:
         raise TopologyError(f"{path}: a GraphML file needs no DOCTYPE, and it may not have one")
-    return _simple(nx.read_graphml(path))
+
+    def count(_: str, attributes: dict[str, str]) -> None:
+        nonlocal seen
+        seen += 1 + len(attributes)
+        if seen > MOST_ELEMENTS:
+            raise _too_large(path, "more elements", MOST_ELEMENTS)
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = count
+    parser.Parse(data, True)
 
 
 def _node_link(path: Path) -> nx.Graph:
@@ -81,40 +116,65 @@ def _simple(graph: nx.Graph) -> nx.Graph:
 
 
 def _npy(path: Path) -> np.ndarray:
-    # A map is made only if the file is as long as its header says.
-    return np.array(np.load(path, mmap_mode="r", allow_pickle=False), dtype=np.float64)
+    return _numbers(path, arrays.map_npy(path))
 
 
 def _npz(path: Path) -> Any:
-    with zipfile.ZipFile(path) as archive:
-        _refuse_large(path, sum(member.file_size for member in archive.infolist()))
-    with np.load(path, allow_pickle=False) as arrays:
-        if "format" not in arrays:
-            return np.asarray(arrays[arrays.files[0]], dtype=np.float64)
-        rows, columns = (int(size) for size in arrays["shape"])
-        # An index pointer of a large empty matrix costs memory that the file has never had.
-        if rows != columns or 8 * rows > LARGEST_BYTES:
-            raise TopologyError(
-                f"{path}: a mixing matrix is square, [n, n], got {rows} x {columns}"
-            )
-    matrix = sparse.load_npz(path)
-    if matrix.format not in ("csr", "csc", "coo"):
-        raise TopologyError(f"{path}: sparse format {matrix.format!r}: save it as csr, csc or coo")
-    if matrix.format != "coo":
-        matrix.check_format(full_check=True)
+    found = arrays.read_npz(path, LARGEST_BYTES)
+    if "format" not in found:
+        return _numbers(path, next(iter(found.values())))
+    kind = found["format"].item()
+    kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
+    if kind not in ("csr", "csc", "coo"):
+        raise TopologyError(f"{path}: sparse format {kind!r}: save it as csr, csc or coo")
+    rows, columns = (int(size) for size in found["shape"].tolist())
+    # An index pointer of a large empty matrix costs memory that the file has never had.
+    if rows != columns or not 0 < rows <= MOST_LEARNERS:
+        raise TopologyError(f"{path}: a mixing matrix is square, [n, n], got {rows} x {columns}")
+    values = _numbers(path, found["data"])
+    if kind == "coo":
+        return sparse.coo_array((values, (found["row"], found["col"])), shape=(rows, columns))
+    make = {"csr": sparse.csr_array, "csc": sparse.csc_array}[kind]
+    matrix = make((values, found["indices"], found["indptr"]), shape=(rows, columns))
+    matrix.check_format(full_check=True)
     return matrix
 
 
+def _numbers(path: Path, array: np.ndarray) -> np.ndarray:
+    """A copy of an array of real numbers as float64."""
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"it holds {array.dtype.name}, not numbers")
+    _refuse_large(path, 8 * array.size, LARGEST_BYTES)
+    return np.array(array, dtype=np.float64)
+
+
 def _csv(path: Path) -> np.ndarray:
-    return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a file without numbers
+        return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64)
 
 
-def _refuse_large(path: Path, num_bytes: int) -> None:
-    if num_bytes > LARGEST_BYTES:
-        raise TopologyError(
-            f"{path}: {num_bytes / 2**30:.1f} GiB, at most {LARGEST_BYTES // 2**30} GiB is read: "
-            "give a graph or a sparse matrix"
-        )
+def _refuse_large(path: Path, num_bytes: int, largest: int | None) -> None:
+    largest = LARGEST_TEXT_BYTES if largest is None else largest
+    if num_bytes > largest:
+        raise _too_large(path, f"{num_bytes / 2**20:.0f} MiB", f"{largest / 2**20:g} MiB")
+
+
+def _refuse_many(path: Path, made: Any) -> None:
+    if isinstance(made, nx.Graph):
+        learners = len(made)
+    else:
+        learners = made.shape[-1]
+        if made.ndim == 3 and made.shape[0] > MOST_MATRICES:
+            raise _too_large(path, f"{made.shape[0]} matrices", MOST_MATRICES)
+    if learners > MOST_LEARNERS:
+        raise _too_large(path, f"{learners} learners", MOST_LEARNERS)
+
+
+def _too_large(path: Path, has: str, most: object) -> TopologyError:
+    return TopologyError(
+        f"{path}: it has {has}, at most {most} is read: give a graph or a sparse matrix"
+    )
 
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gossip.algorithms.adpsgd import AdPsgd
 from gossip.algorithms.base import Algorithm, Gradient, Rate, State, Step
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.ssgd import Ssgd
@@ -31,10 +32,20 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
 }
 """What `--algorithm` offers. A new algorithm is a file like `dpsgd.py` and a line here."""
 
+ASYNCHRONOUS: dict[str, Callable[[Make, Settings], AdPsgd]] = {
+    "ad-psgd": lambda optimizer, s: AdPsgd(optimizer),
+}
+"""What `--algorithm` offers without a common step: `gossip.asynchronous` runs these."""
+
+NAMES = (*ALGORITHMS, *ASYNCHRONOUS)
+
 __all__ = [
     "ALGORITHMS",
+    "ASYNCHRONOUS",
+    "NAMES",
     "NOISE_MODES",
     "ORDERS",
+    "AdPsgd",
     "Algorithm",
     "Dpsgd",
     "DpsgdAtc",

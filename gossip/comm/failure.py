@@ -13,11 +13,13 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from gossip.comm import watch
+from gossip.comm import overdue, watch
+from gossip.comm.overdue import Local
+from gossip.comm.position import Position
 from gossip.comm.stop import Stop
 from gossip.comm.watch import SLOT, claim, say
 from gossip.errors import UserError
@@ -35,50 +37,6 @@ HIGH_FD = 1000
 """A file number above those of all other open files."""
 
 
-class Position:
-    """Where this process is in the run. The loop sets `step` and `phase` as it goes."""
-
-    def __init__(self) -> None:
-        self._slot = memoryview(bytearray(SLOT.size))
-        self._put(0, False, "start")
-
-    @property
-    def step(self) -> int:
-        """Number of the current step."""
-        return self._get()[0]
-
-    @step.setter
-    def step(self, step: int) -> None:
-        self._put(step, False, self.phase)
-
-    @property
-    def phase(self) -> str:
-        """What is being done in it, such as "gradient": a word for messages."""
-        return self._get()[2].rstrip(b"\0").decode()
-
-    @phase.setter
-    def phase(self, phase: str) -> None:
-        self._put(self.step, False, phase)
-
-    def publish(self, slot: memoryview) -> None:
-        """Keep the position in `slot` from now on, where the watcher reads it."""
-        slot[:] = self._slot
-        self._slot = slot
-
-    def leave(self) -> None:
-        """Tell the watcher that this process ends as it should."""
-        self._put(self.step, True, self.phase)
-
-    def __str__(self) -> str:
-        return f"step {self.step} in {self.phase}"
-
-    def _get(self) -> tuple[int, bool, bytes]:
-        return SLOT.unpack_from(self._slot)
-
-    def _put(self, step: int, left: bool, phase: str) -> None:
-        SLOT.pack_into(self._slot, 0, step, left, phase.encode())
-
-
 @contextmanager
 def ending_the_job(
     comm: "Communicator",
@@ -86,36 +44,46 @@ def ending_the_job(
     *,
     record: Path | None = None,
     last_words: Callable[[], None] | None = None,
+    timeout: float = 0,
+    stacks: Callable[[], Path | None] = lambda: None,
 ) -> Iterator[Stop]:
     """Around everything that is done together: what ends one process ends all of them.
 
     An exception on one process is printed once, with learner, process, host and step, and
     aborts the job with code 1. A user's mistake or a sys.exit that all processes share is
     raised again in each of them; one that only some have is printed and aborts with code 2 or
-    its own. A process that dies without an exception is named by the watcher. With one process
-    every exception simply goes on, with a note of the step.
+    its own. A process that dies without an exception is named by the watcher. A message that is
+    overdue, or a connection that is lost, aborts with os.EX_TEMPFAIL: the job may be tried again.
+    With one process every exception simply goes on, with a note of the step.
 
     Args:
-        comm: the communicator; with several processes it also has `everyone_arrives`, `abort`.
+        comm: the communicator; with several processes it also has `everyone_arrives`, `abort`,
+            `lost` and `waiting`, as `Mpi` has.
         position: kept up to date by the loop.
         record: a file that gets a copy of the message, for instance in the run folder.
         last_words: called on process 0, from another thread and perhaps twice, when the job
             may be killed soon: must be quick and leave the run folder readable.
+        timeout: seconds that a process may wait for others; 0: for ever.
+        stacks: the file that gets the Python stacks of a host's processes when one has waited too
+            long, asked then, on any process; None: they go to stderr.
 
     Yields:
         The requests to stop (signals), to be asked by the loop at every step.
     """
     host = Host(comm, position, record)
     stop = Stop(comm, host.announce_stop, last_words if comm.process == 0 else None)
-    try:
-        host.join()
-        with stop.listening():
-            yield stop
-        comm.share(None)  # nobody exits while another is still closing the run
-    except BaseException as error:
-        host.end(error)
-        raise
-    host.leave()
+    with ExitStack() as guards:
+        try:
+            host.join()
+            if comm.processes > 1 and timeout > 0:
+                guards.enter_context(host.no_endless_wait(timeout, stacks))
+            with stop.listening():
+                yield stop
+            comm.share(None)  # nobody exits while another is still closing the run
+        except BaseException as error:
+            host.end(error)
+            raise
+        host.leave()
 
 
 class Host:
@@ -127,6 +95,8 @@ class Host:
         self._record = str(record) if record else None
         self._folder: Path | None = None
         self._watched = False
+        self._here: list[Local] = []
+        self._index = 0
         self.name = name_of(comm)
 
     def join(self) -> None:
@@ -141,23 +111,31 @@ class Host:
         self._folder = Path(self._comm.share(mine)[here[0]])
         with (self._folder / "positions").open("r+b") as file:
             positions = memoryview(mmap.mmap(file.fileno(), 0))
-        start = here.index(self._comm.process) * SLOT.size
-        self._position.publish(positions[start : start + SLOT.size])
-        watched = first and self._start_watcher(
-            [everyone[p][1] for p in here], [everyone[p][2] for p in here]
-        )
+        self._index = here.index(self._comm.process)
+        slots = [positions[i * SLOT.size :][: SLOT.size] for i in range(len(here))]
+        self._position.publish(slots[self._index])
+        self._here = [
+            Local(everyone[p][1], everyone[p][2], Position(slot), self._folder / f"stacks{i}")
+            for i, (p, slot) in enumerate(zip(here, slots, strict=True))
+        ]
+        watched = first and self._start_watcher()
         self._watched = self._comm.share(watched)[here[0]]
         with suppress(OSError):  # where nobody listens
             flags = os.O_WRONLY | os.O_NONBLOCK
-            pipe = os.open(self._folder / f"pipe{here.index(self._comm.process)}", flags)
+            pipe = os.open(self._folder / f"pipe{self._index}", flags)
             # A dying process on Linux lets go of its highest file first: this one has to be
             # before the connection on whose end the launcher kills the others.
             fcntl.fcntl(pipe, fcntl.F_DUPFD_CLOEXEC, HIGH_FD)
             os.close(pipe)
 
-    def _start_watcher(self, pids: list[int], names: list[str]) -> bool:
+    def _start_watcher(self) -> bool:
         """Whether there is one from now on."""
-        job = {"pids": pids, "names": names, "parent": os.getppid(), "record": self._record}
+        job = {
+            "pids": [process.pid for process in self._here],
+            "names": [process.name for process in self._here],
+            "parent": os.getppid(),
+            "record": self._record,
+        }
         command = [sys.executable, "-I", "-S", watch.__file__, str(self._folder), json.dumps(job)]
         quiet = subprocess.DEVNULL
         # A session of its own: the launcher's clean-up must not take the witness away.
@@ -165,6 +143,32 @@ class Host:
             command, stdin=quiet, stdout=quiet, start_new_session=True, check=False
         )
         return done.returncode == 0
+
+    @contextmanager
+    def no_endless_wait(self, timeout: float, stacks: Callable[[], Path | None]) -> Iterator[None]:
+        """In this block the job ends when this process waits longer than `timeout` seconds."""
+
+        def end(what: str, seconds: float) -> None:
+            self._speak(lambda: self._tell_overdue(what, seconds, stacks()))
+            self._abort(os.EX_TEMPFAIL)
+
+        waits = self._position.set_waits
+        with (
+            overdue.stacks_on_signal(self._here[self._index].stacks),
+            overdue.watched(self._comm.waiting, timeout, waits, end),
+        ):
+            yield
+
+    def _tell_overdue(self, what: str, seconds: float, file: Path | None) -> None:
+        text = overdue.message(self._here[self._index], self._here, what, seconds)
+        stacks, where = overdue.stacks_of(self._here), "stacks below"
+        if file is not None:
+            with suppress(OSError), file.open("a", encoding="utf-8") as record:
+                record.write(f"{text}\n\n{stacks}\n")
+                where = f"stacks in {file}"
+        say(f"{text}; {where}; the job ends", self._record)
+        if where == "stacks below":
+            say(stacks, None)
 
     def leave(self) -> None:
         """This process ends as it should, and so do all others."""
@@ -195,17 +199,28 @@ class Host:
         if planned and self._comm.everyone_arrives(ARRIVAL_SECONDS):
             self.leave()
             return
+        self._speak(lambda: say(self._message(error), self._record))
+        self._abort(self._code(error))
+
+    def _speak(self, tell: Callable[[], None]) -> None:
+        """Let one process of this host `tell` why the job ends; the others wait for it."""
         if self._folder is None or claim(self._folder, "failure"):
             sys.stdout.flush()
-            say(self._message(error), self._record)
+            tell()
             time.sleep(RELAY_SECONDS)
             self._tidy()  # who comes later finds no folder, and so nothing to claim
         else:
             time.sleep(SPEAKER_SECONDS)
-        code = 2 if isinstance(error, UserError) else exit_code(error)
+
+    def _abort(self, code: int) -> NoReturn:
         self._comm.abort(code)
         time.sleep(SPEAKER_SECONDS)  # MPICH's Abort comes back, and the kill follows
         os._exit(code)
+
+    def _code(self, error: BaseException) -> int:
+        if isinstance(error, UserError):
+            return 2
+        return os.EX_TEMPFAIL if self._comm.lost(error) else exit_code(error)
 
     def _message(self, error: BaseException) -> str:
         place = f"{self.name} failed at {self._position}"

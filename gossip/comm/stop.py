@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator
@@ -20,6 +20,37 @@ TERM_SECONDS = 6.0
 """How long after SIGTERM a process may take to finish its step and close the run."""
 SPEAK_LATER_SECONDS = 0.1
 """Process 0 speaks for all; another one does if it alone got the signal."""
+
+
+class Wish(NamedTuple):
+    """What a process tells the others when they talk about how to go on."""
+
+    keep: bool = False
+    """It is time for a checkpoint."""
+    failure: str | None = None
+    """What ends the run: a sentence."""
+
+
+class Answer(NamedTuple):
+    """What came of such a talk, the same on all processes."""
+
+    stop: bool
+    """The step just done is the last."""
+    wishes: "list[Wish]"
+    """Of all processes; none where they did not talk at this step."""
+
+    @property
+    def keep(self) -> bool:
+        """Whether somebody wants a checkpoint."""
+        return any(wish.keep for wish in self.wishes)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run ends, by the first process that knows."""
+        return next((wish.failure for wish in self.wishes if wish.failure), None)
+
+
+NOTHING = Wish()
 
 
 class Stop:
@@ -53,7 +84,7 @@ class Stop:
             return 0
         return 130 if self._agreed in INTERRUPTS else 128 + self._agreed
 
-    def agreed(self, step: int) -> bool:
+    def agreed(self, step: int, wish: Wish = NOTHING) -> Answer:
         """Whether all processes stop at this step. Collective: call it at every step.
 
         Processes talk only every ASK_SECONDS or so; the step of the next talk follows from
@@ -62,21 +93,21 @@ class Stop:
         """
         if self._comm.processes == 1:
             self._agreed = self.requested
-            return bool(self._agreed)
+            return Answer(bool(self._agreed), [wish])
         if self._last is not None and step <= self._last[0]:
             self._next_step = self._last = None  # another run has begun, at a pace of its own
         if self._next_step is not None and step < self._next_step:
-            return False
+            return Answer(False, [])
         now = time.monotonic()
         pace = None
         if self._last is not None and step > self._last[0]:
             pace = (now - self._last[1]) / (step - self._last[0])
-        answers = self._comm.share((self.requested, pace))
+        answers = self._comm.share((self.requested, pace, *wish))
         self._last = (step, now)
         paces = [answer[1] for answer in answers if answer[1] is not None]
         self._next_step = step + (max(1, int(ASK_SECONDS / max(*paces, 1e-6))) if paces else 1)
         self._agreed = max(answer[0] for answer in answers)
-        return bool(self._agreed)
+        return Answer(bool(self._agreed), [Wish(*answer[2:]) for answer in answers])
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -18,8 +18,9 @@ import sys
 import time
 from pathlib import Path
 
-SLOT = struct.Struct("<q?47s")
-"""A process's line in the file `positions`: step, whether it has left the run, phase (UTF-8)."""
+SLOT = struct.Struct("<q?46s?")
+"""A process's line in the file `positions`: step, whether it has left the run, phase (UTF-8),
+whether it waits for others."""
 GRACE_SECONDS = 2.0
 """How long the processes that are left may live after one of them has died."""
 
@@ -43,7 +44,7 @@ def say(text: str, record: str | None, fd: int = 2) -> None:
 
 def obituary(folder: Path, positions: mmap.mmap, index: int, job: dict) -> None:
     """Print who died and where it was, unless it or another process has said so already."""
-    step, _, phase = SLOT.unpack_from(positions, index * SLOT.size)
+    step, _, phase, _ = SLOT.unpack_from(positions, index * SLOT.size)
     if (folder / "stop").exists() or not claim(folder, "failure"):
         return
     place = phase.rstrip(b"\0").decode(errors="replace")

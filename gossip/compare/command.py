@@ -13,8 +13,7 @@ import msgspec
 import tyro
 from tyro.conf import Fixed, Suppress, arg
 
-from gossip import data, presets, sweep
-from gossip.algorithms import ALGORITHMS
+from gossip import algorithms, data, presets, sweep
 from gossip.compare import methods, result
 from gossip.compare.comparison import Comparison
 from gossip.compare.options import PLACES, SHARED
@@ -22,7 +21,7 @@ from gossip.config import Config, Gossip, Monitoring, from_tables, load, to_tabl
 from gossip.errors import UserError
 from gossip.presets import PRESETS
 
-NAMES = "|".join((methods.SINGLE, *ALGORITHMS, *PRESETS))
+NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from gossip import presets
-from gossip.algorithms import ALGORITHMS
+from gossip.algorithms import NAMES
 from gossip.compare.options import changed, dashed, free, reset
 from gossip.config import Config
 from gossip.errors import UserError, one_of
@@ -54,7 +54,7 @@ def parse(text: str) -> Method:
         UserError: an unknown name or option, one that all methods share, or a value given twice.
     """
     name, colon, rest = text.partition(":")
-    one_of((SINGLE, *ALGORITHMS, *PRESETS), name, "method")
+    one_of((SINGLE, *NAMES, *PRESETS), name, "method")
     options = parse_options(rest.split(",") if colon else (), f"method {name}")
     for key in options:
         free(key, f"method {name}: option")

@@ -21,9 +21,11 @@ from gossip.data.dataset import (
     trusted,
 )
 from gossip.errors import UserError
+from topologies.arrays import map_npy
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
+_MOST_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,21 @@ def read(expected: Expected, *, verify: bool = True) -> Dataset | None:
     try:
         source, recorded = _read_manifest(folder)
         arrays = _map_arrays(folder)
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise _corrupt(expected.name, folder, str(error) or type(error).__name__) from error
     _compare(expected, folder, recorded, arrays, verify=verify)
     return trusted(expected.name, source, arrays, expected.sha256, expected.scale)
 
 
 def _read_manifest(folder: Path) -> tuple[str, list[str]]:
-    manifest = json.loads((folder / MANIFEST).read_text())
+    with (folder / MANIFEST).open("rb") as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"a manifest of more than {_MOST_BYTES} bytes")
+    try:
+        manifest = json.loads(text)
+    except RecursionError:
+        raise ValueError("a manifest of tables in tables") from None
     if manifest["format"] != _FORMAT:
         raise ValueError(f"manifest of format {manifest['format']}")
     return str(manifest["source"]), [f"{name} {manifest['arrays'][name]}" for name in ARRAYS]
@@ -86,9 +95,7 @@ def _read_manifest(folder: Path) -> tuple[str, list[str]]:
 
 def _map_arrays(folder: Path) -> Arrays:
     paths = (folder / f"{name}.npy" for name in ARRAYS)
-    train_inputs, train_labels, test_inputs, test_labels = (
-        np.load(path, mmap_mode="r", allow_pickle=False) for path in paths
-    )
+    train_inputs, train_labels, test_inputs, test_labels = (map_npy(path) for path in paths)
     return train_inputs, train_labels, test_inputs, test_labels
 
 

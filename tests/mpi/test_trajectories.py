@@ -12,8 +12,9 @@ from gossip.comm.base import Communicator
 from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
 from gossip.config import BATCH_NORMS, Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.outcome import Outcome, Rows
 from gossip.study import algorithm, prepare
-from gossip.train import Outcome, Rows, train
+from gossip.train import train
 
 pytestmark = pytest.mark.mpi
 

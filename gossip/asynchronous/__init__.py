@@ -1,0 +1,6 @@
+"""AD-PSGD: learners that wait for nobody."""
+
+from gossip.asynchronous.learners import COLUMNS
+from gossip.asynchronous.train import train
+
+__all__ = ["COLUMNS", "train"]

@@ -1,0 +1,112 @@
+"""A learner per process, over MPI, in real time."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from torch import Tensor
+
+from gossip.asynchronous.learners import Learners
+from gossip.asynchronous.partners import partner
+from gossip.comm.counter import HURRY, Counter
+from gossip.comm.pairwise import Pairwise
+from gossip.errors import UserError
+from gossip.study import Study
+
+PATIENCE_SECONDS, PATIENCE_GRADIENTS = 0.05, 10
+"""How long a learner waits for its neighbour's answer, whichever is longer; then it goes on, and
+takes the answer in when it comes."""
+
+
+class Processes:
+    """AD-PSGD between pauses: nobody waits for the slow.
+
+    A pause begins when the learners have together applied a given number of gradients: each of
+    them enters it after the gradient that it is computing. So up to n - 1 more are applied, and
+    in a pause, but nowhere else, the fast ones wait for the slowest gradient.
+
+    Raises:
+        UserError: the processes do not host one learner each, or as `Pairwise`.
+    """
+
+    def __init__(self, study: Study, learners: Learners, hurry: Callable[[], bool]) -> None:
+        comm = study.comm
+        if comm.processes != comm.n:
+            raise UserError(
+                f"ad-psgd with {comm.n} learners on {comm.processes} processes: it runs on one "
+                f"process for each learner or on one for all; start {comm.n} or 1"
+            )
+        self._study, self._learners, self._hurry = study, learners, hurry
+        self._exchange = Pairwise(learners.x)
+        self._counter = Counter()
+        self._total = 0
+        self._patience = PATIENCE_SECONDS
+        self._sent_before = 0
+
+    def __enter__(self) -> "Processes":
+        self._recount()
+        return self
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        self._exchange.close()
+        if kind is None:
+            self._counter.free()
+            self._exchange.free()
+
+    def advance(self, total: int) -> int:
+        """Go on until `total` gradients have been applied by all, or somebody is in a hurry.
+
+        Collective; gives how many there are.
+        """
+        if self._total < total:
+            self._exchange.resume()
+            self._go(total)
+            with self._learners.clock("communication_wait"):
+                self._exchange.pause()
+            self._recount()
+        return self._total
+
+    def values(self) -> dict[str, float]:
+        """What this adds to the trace: nothing, `seconds` being real."""
+        return {}
+
+    def rows(self) -> dict[str, Tensor]:
+        """What a snapshot holds of gradients under way: in a pause there are none."""
+        return {}
+
+    def restore(self, rows: Mapping[str, Tensor]) -> None:
+        """Gradients that a simulation had under way are begun anew."""
+
+    def _go(self, total: int) -> None:
+        """Gradient after gradient, at least one, until a pause is due."""
+        while True:
+            self._gradient()
+            if self._counter.add(1) >= total:
+                return
+            if self._hurry() or self._learners.failure:
+                self._counter.add(HURRY)
+                return
+
+    def _gradient(self) -> None:
+        """One gradient, with an averaging while it is computed."""
+        learners, exchange, k = self._learners, self._exchange, self._learners.done(0)
+        start = time.monotonic()
+        other = partner(self._study, learners.hosted[0], k)
+        snapshot, changes = exchange.begin(other, self._patience)
+        stepped = learners.step(0, snapshot, self._study.delay(k))
+        gradient_seconds = time.monotonic() - start
+        self._patience = max(PATIENCE_SECONDS, PATIENCE_GRADIENTS * gradient_seconds)
+        with learners.clock("communication_wait"):
+            exchange.settle()
+        with learners.clock("optimizer"):
+            move = learners.algorithm.moved
+            before = exchange.change(lambda row: move(row, snapshot, stepped))
+            learners.applied(0, before - changes)
+
+    def _recount(self) -> None:
+        """What all have done together, with nobody in a hurry. Collective."""
+        tally = self._learners.tally
+        tally["messages"] += self._exchange.sent - self._sent_before
+        self._sent_before = self._exchange.sent
+        everyone = self._study.comm.gather(tally["gradients"].reshape(1))
+        self._total = int(everyone.sum())
+        self._counter.set(self._total)

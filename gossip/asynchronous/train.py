@@ -1,0 +1,187 @@
+"""The loop around learners that have no common step: what happens in the pauses."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from gossip.algorithms import AdPsgd, State
+from gossip.asynchronous.learners import Learners
+from gossip.asynchronous.observe import finish, observe
+from gossip.asynchronous.simulation import Simulation
+from gossip.checkpoint import Snapshot
+from gossip.clock import Clock
+from gossip.comm.failure import Position
+from gossip.comm.stop import Wish
+from gossip.errors import UserError
+from gossip.live import Live, begin, resume, snapshot
+from gossip.outcome import SAID, Keep, Outcome, Record, Talk, at_every_step
+from gossip.study import Study
+
+if TYPE_CHECKING:  # needs MPI
+    from gossip.asynchronous.processes import Processes
+
+OBSERVED = "observed"
+"""Name, among a snapshot's facts, of the first virtual step that no row of the trace has yet."""
+
+
+def train(
+    study: Study,
+    algorithm: AdPsgd,
+    *,
+    record: Record = lambda rows: None,
+    position: Position | None = None,
+    talk: Talk | None = None,
+    start: Snapshot | None = None,
+    keep: Keep | None = None,
+    hurry: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Run until n gradients per step have been applied, whoever computed them; collective.
+
+    A step is virtual: n gradients of the learners together. On one process time is simulated, and
+    the processes' wishes are asked for at every step; else they have a pause for it, in which no
+    exchange is under way, whenever the trace gets a row or a checkpoint is due.
+
+    Args:
+        study: data, start, batches, topology and learning rate.
+        algorithm: how a learner averages and moves.
+        record: gets the trace's rows as they come, one for all steps since the last one.
+        position: kept up to date for the message of a process that fails; its step is the number
+            of the learner's gradient.
+        talk: says in a pause whether it is the last, and what the processes wish.
+        start: where to take up a run that ended before its time; None: at the beginning.
+        keep: gets a snapshot when one is due, and after the last step.
+        hurry: asked on each process after each gradient: whether it wants a pause now, for
+            instance because of a signal.
+
+    Raises:
+        UserError: the rule needs norms of all learners; `start` is of another run; or as
+            `Processes`.
+    """
+    _check(study)
+    comm, last = study.comm, study.steps - 1
+    position, talk = position or Position(), talk or at_every_step(comm)
+    run = Run(study, algorithm, position, start)
+    live, outcome = run.live, run.live.outcome
+
+    def wanted() -> bool:
+        return hurry() or (keep is not None and keep.overdue())
+
+    with run.engine(wanted) as engine:
+        while live.state.step <= last and not outcome.verdict.hopeless:
+            t = live.state.step if comm.processes == 1 else _next(study, live.state.step, keep)
+            total = engine.advance(comm.n * (t + 1))
+            run.reached(min(t + 1, total // comm.n))
+            failure = run.learners.failure
+            answer = talk(max(0, run.done - 1), Wish(keep is not None and keep.overdue(), failure))
+            done = run.done > last
+            outcome.failure = answer.failure
+            outcome.interrupted = answer.stop and not done
+            on_time = run.done == t + 1
+            regular = on_time and _has_row(study, t)
+            if regular:
+                record(run.observe(engine))
+            due = on_time and keep is not None and keep.due(t + 1)
+            if keep is not None and (due or answer.keep or answer.stop or done):
+                with outcome.clock("checkpoint"):
+                    run.keep(engine, keep)
+            if outcome.interrupted or outcome.failure:
+                # After the checkpoint, which has no such row: neither has the run when it goes on.
+                if run.observed < run.done:
+                    record(run.observe(engine))
+                break
+    record([finish(study, live, run.learners)])
+    return outcome
+
+
+class Run:
+    """A run, its learners and how far its trace is."""
+
+    def __init__(
+        self, study: Study, algorithm: AdPsgd, position: Position, start: Snapshot | None
+    ) -> None:
+        self._study, self._start = study, start
+        self._algorithm = cast(Any, algorithm)  # `begin` and so on need no `step`
+        clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
+        self.live: Live = begin(study, self._algorithm, clock)
+        self.observed = 0
+        """The first virtual step that no row of the trace has yet."""
+        if start is not None:
+            resume(self.live, start, study, self._algorithm)
+        self.learners = Learners(study, algorithm, self.live, position)
+
+    @property
+    def done(self) -> int:
+        """Virtual steps done."""
+        return self.live.state.step
+
+    def engine(self, hurry: Callable[[], bool]) -> "Simulation | Processes":
+        """What lets the learners go on; collective.
+
+        Raises:
+            UserError: the checkpoint is of another run; or as `Processes`.
+        """
+        study, start, learners = self._study, self._start, self.learners
+        try:
+            if start is not None:
+                self.observed = int(start.facts[OBSERVED])
+                learners.restore(start.rows)
+            engine = _engine(study, learners, hurry)
+            if start is not None:
+                engine.restore(start.rows)
+        except (KeyError, RuntimeError) as error:
+            raise UserError(f"the checkpoint is not one of ad-psgd ({error})") from error
+        return engine
+
+    def reached(self, step: int) -> None:
+        """So many virtual steps are done."""
+        outcome = self.live.outcome
+        outcome.state = State(step, self.learners.x, self.live.state.optimizer)
+
+    def observe(self, engine: "Simulation | Processes") -> list[dict[str, float]]:
+        """The row of the trace of the steps since the last one. Collective."""
+        rows = observe(self._study, self.live, self.learners, self.observed)
+        rows[-1] |= engine.values()
+        self.observed = self.done
+        return rows
+
+    def keep(self, engine: "Simulation | Processes", keep: Keep) -> None:
+        """Save the run, unless weights are lost. Collective."""
+        finite = self.learners.x.isfinite().all().double().reshape(1, 1)
+        if self._study.comm.mean(finite).item() < 1:
+            return
+        common = snapshot(self.live, self._study, self._algorithm)
+        rows = {**common.rows, **self.learners.rows(), **engine.rows()}
+        facts = {**common.facts, OBSERVED: self.observed}
+        keep.save(replace(common, rows=rows, facts=facts))
+
+
+def _engine(
+    study: Study, learners: Learners, hurry: Callable[[], bool]
+) -> "Simulation | Processes":
+    if study.comm.processes == 1:
+        return Simulation(study, learners)
+    from gossip.asynchronous.processes import Processes
+
+    return Processes(study, learners, hurry)
+
+
+def _next(study: Study, t: int, keep: Keep | None) -> int:
+    """The first step from t on after which there is a pause: the same on all processes."""
+    while not (_has_row(study, t) or (keep is not None and keep.due(t + 1))):
+        t += 1
+    return t
+
+
+def _has_row(study: Study, t: int) -> bool:
+    return t % study.config.monitoring.monitor_every == 0 or t == study.steps - 1
+
+
+def _check(study: Study) -> None:
+    """Refuse rates that no asynchronous learner can have."""
+    if study.rule.needs_norms:
+        rate = study.config.rate
+        raise UserError(
+            f"ad-psgd with scaling {rate.scaling} and warm-up {rate.warmup}: the rate depends on "
+            "the gradients of all learners at one step, and there is none; use --scaling none, "
+            "linear or sqrt and --warmup none, fixed or legw"
+        )

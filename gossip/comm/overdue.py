@@ -1,0 +1,161 @@
+"""A message that does not come: who waits for what, for how long, and where everybody is then."""
+
+import faulthandler
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossip.comm.position import Position
+
+STACKS_SIGNAL = signal.SIGUSR2
+"""Makes a process write down the stacks of all its threads, even while it is stuck in C."""
+STACKS_SECONDS = 1.0
+"""How long the processes get for that; a stopped one never does it."""
+TICKS = 10
+"""Looks per time-out ..."""
+LONGEST_TICK_SECONDS = 1.0
+"""... and at least one in so many seconds."""
+
+
+class Wait:
+    """One wait, for a collective call or for several messages in turn."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        """What has not come yet, as in "has waited 600 s for ..."."""
+
+
+class Waiting:
+    """What this process waits for now, if it does: written by its communicator."""
+
+    def __init__(self) -> None:
+        self.now: Wait | None = None
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[Wait]:
+        """Around a call that comes back only when others have done their part."""
+        outer, self.now = self.now, Wait(what)
+        try:
+            yield self.now
+        finally:
+            self.now = outer
+
+
+@contextmanager
+def watched(
+    waiting: Waiting,
+    timeout: float,
+    waits: Callable[[bool], None],
+    end: Callable[[str, float], None],
+) -> Iterator[None]:
+    """In this block a thread looks whether a wait is overdue.
+
+    Args:
+        waiting: what the process waits for.
+        timeout: seconds, above 0.
+        waits: told at every look whether the process waits.
+        end: called once, in the thread, with what is overdue and the seconds waited.
+    """
+    closed = threading.Event()
+
+    def look() -> None:
+        tick = min(timeout / TICKS, LONGEST_TICK_SECONDS)
+        seen, waited, last = None, 0.0, time.monotonic()
+        while not closed.wait(tick):
+            now, wait = time.monotonic(), waiting.now
+            # A process that was stopped itself has not waited, whatever the clock says.
+            awake = min(now - last, 2 * tick)
+            waited = waited + awake if wait is not None and wait is seen else 0.0
+            seen, last = wait, now
+            waits(wait is not None)
+            if wait is not None and waited >= timeout:
+                end(wait.what, waited)
+                return
+
+    thread = threading.Thread(target=look, name="overdue", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        closed.set()
+        thread.join()
+
+
+@contextmanager
+def stacks_on_signal(file: Path) -> Iterator[None]:
+    """In this block STACKS_SIGNAL makes this process write its stacks to the end of `file`."""
+    with file.open("a", encoding="utf-8") as open_file:
+        faulthandler.register(STACKS_SIGNAL, file=open_file, all_threads=True)
+        try:
+            yield
+        finally:
+            faulthandler.unregister(STACKS_SIGNAL)
+
+
+@dataclass(frozen=True)
+class Local:
+    """A process of this host, as each of them sees it."""
+
+    pid: int
+    name: str
+    position: Position
+    stacks: Path
+    """Where it writes its stacks."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for others."""
+        return self.position.waits
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal such as SIGSTOP keeps it from running; only Linux tells."""
+        with suppress(OSError):
+            stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
+            return stat.rpartition(")")[2].split()[0] in "Tt"
+        return False
+
+
+def message(me: Local, here: Sequence[Local], what: str, seconds: float) -> str:
+    """'learner 3 (process 3 on host H) has waited 600 s at step 512 for ...: ...'.
+
+    Args:
+        me: who waits.
+        here: all processes of this host; nothing is known of those of another.
+        what: what has not come.
+        seconds: how long it has been waited for.
+    """
+    # At the same step, the one that does not wait lets the others wait.
+    last = min(here, key=lambda p: (p.position.left, p.position.step, not p.stopped, p.waits))
+    state = " (stopped)" if last.stopped else ", waiting, too" if last.waits else ""
+    behind = f"furthest behind is {last.name} at {last.position}{state}"
+    if last is me:
+        behind = "no process of this host is further behind"
+    place = f"{me.name} has waited {seconds:.3g} s at step {me.position.step}"
+    return f"{place} for {what}: {behind}"
+
+
+def stacks_of(here: Sequence[Local]) -> str:
+    """The Python stacks of these processes of this host, as they are now."""
+    headings = [f"{process.name} at {process.position}, pid {process.pid}" for process in here]
+    for process in here:
+        if not process.position.left:  # it would be killed by the signal
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, STACKS_SIGNAL)
+    time.sleep(STACKS_SECONDS)
+    texts = (_written(process.stacks) for process in here)
+    return "\n".join(f"{head}:\n{text}" for head, text in zip(headings, texts, strict=True))
+
+
+def _written(file: Path) -> str:
+    text = ""
+    with suppress(OSError):
+        text = file.read_text(encoding="utf-8", errors="replace")
+    return text or "no stacks: it is stopped, or has ended\n"

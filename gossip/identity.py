@@ -1,0 +1,71 @@
+"""What makes two runs the same run, as short texts to compare."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import gossip
+import topologies
+from gossip.config import Config, to_tables
+from gossip.study import Study
+
+
+def fingerprints(study: Study) -> dict[str, str]:
+    """What must be the same on all processes of a job."""
+    config = _digest(json.dumps(to_tables(study.config), sort_keys=True).encode())
+    return {"config": config, **origin(study), "code": code()}
+
+
+def origin(study: Study) -> dict[str, str]:
+    """What a run and its continuation must have in common beyond their configs."""
+    w = [study.topology.matrix(t) for t in range(min(study.topology.period or 3, 16))]
+    return {
+        "topology": _digest(*(m.indices.tobytes() + m.data.tobytes() for m in w)),
+        "dataset": study.dataset.sha256,
+        "start": _digest(study.task.init(study.config.seed).numpy().tobytes()),
+    }
+
+
+def code() -> str:
+    """Of all source files of gossip and topologies."""
+    package = Path(gossip.__file__).parent
+    sources = sorted([*package.rglob("*.py"), *Path(topologies.__file__).parent.rglob("*.py")])
+    return _digest(*(source.read_bytes() for source in sources))
+
+
+FREE = (
+    "steps",
+    "epochs",
+    "gossip.backend",
+    "reliability.checkpoint_every",
+    "reliability.checkpoint_minutes",
+    "reliability.checkpoint_keep",
+    "reliability.on_failure",
+    "reliability.timeout",
+)
+"""Options that may be others when a run is taken up again."""
+
+
+def differences(then: Config, now: Config) -> list[str]:
+    """Options, other than those in FREE, in which two configs differ: 'rate.lr: 1.5 -> 1.0'."""
+    before, after = _flat(to_tables(then)), _flat(to_tables(now))
+    return [
+        f"{name}: {before.get(name)} -> {after.get(name)}"
+        for name in sorted(before.keys() | after.keys())
+        if name not in FREE and before.get(name) != after.get(name)
+    ]
+
+
+def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]

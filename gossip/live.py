@@ -1,0 +1,143 @@
+"""A run between two steps: what its next step depends on, as a snapshot and back."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossip.algorithms import Algorithm, State
+from gossip.checkpoint import Snapshot
+from gossip.errors import UserError
+from gossip.monitor import Monitor
+from gossip.outcome import Outcome
+from gossip.rates import Controller
+from gossip.study import Study
+from gossip.verdict import Verdict
+
+OPTIMIZER = "optimizer/"
+"""Before the names of an optimizer's state in a snapshot."""
+
+
+@dataclass
+class Live:
+    """All that changes while a run goes on.
+
+    Nothing else does: batches, noise, topologies and probes are addressed by the step.
+    """
+
+    outcome: Outcome
+    rates: Controller
+    monitor: Monitor
+    buffers: Tensor | None
+    """BatchNorm's running statistics, [local, b]."""
+    losses: list[Tensor] = field(default_factory=list)
+    """Mini-batch losses of the steps that no row of the trace has yet, [local] each: also where
+    one row stands for all, as another process may host them when the run goes on."""
+    skipped: list[Tensor] = field(default_factory=list)
+    """Which learners those steps left out, [local] each; empty where that cannot be."""
+
+    @property
+    def state(self) -> State:
+        """Weights, optimizer and number of steps."""
+        return self.outcome.state
+
+
+def begin(study: Study, algorithm: Algorithm, clock: Any) -> Live:
+    """A run before its first step."""
+    task, local = study.task, len(study.comm.hosted)
+    state = algorithm.init(task.init(study.config.seed), local)
+    patient = study.config.reliability.on_nonfinite != "record"
+    verdict = Verdict(study.dataset.num_classes, patient=patient)
+    return Live(
+        Outcome(state, verdict, clock),
+        Controller(study.rule, study.comm),
+        study.make_monitor(),
+        task.init_buffers(local) if task.has_buffers else None,
+    )
+
+
+def snapshot(live: Live, study: Study, algorithm: Algorithm) -> Snapshot:
+    """The run as it is, without a copy: tensors are those that it goes on with.
+
+    Args:
+        live: between two steps.
+        study: what it is a run of.
+        algorithm: whose state is one row for all learners, or one each.
+    """
+    outcome = live.outcome
+    numbers, shared = live.rates.snapshot()
+    own = {OPTIMIZER + name: rows for name, rows in live.state.optimizer.state_rows().items()}
+    own["x"] = live.state.x
+    rows = {} if algorithm.shared else own
+    shared = shared | (own if algorithm.shared else {})
+    if live.buffers is not None:
+        rows["buffers"] = live.buffers
+    for name, pending in (("losses", live.losses), ("skipped", live.skipped)):
+        if pending:
+            rows[name] = torch.stack(pending, dim=1)
+    facts = {
+        **numbers,
+        "most_steps": study.rule.most_steps,
+        "window": live.monitor.window.seen,
+        "verdict": outcome.verdict.snapshot(),
+        "seconds": outcome.clock.report(),
+        "bytes_sent_per_learner": outcome.bytes_sent_per_learner,
+        "messages_per_learner": outcome.messages_per_learner,
+        "skips": outcome.skips,
+        "first_skip": outcome.first_skip,
+        "resumed_at": outcome.resumed_at,
+    }
+    return Snapshot(step=live.state.step, rows=rows, shared=shared, facts=facts)
+
+
+def resume(live: Live, start: Snapshot, study: Study, algorithm: Algorithm) -> None:
+    """Make a run that has just begun the one that `start` is of.
+
+    Where the run is to be longer than it was then, it goes on.
+
+    Raises:
+        UserError: it is of another run.
+    """
+    try:
+        _resume(live, start, algorithm)
+        live.rates.progress *= float(start.facts["most_steps"]) / study.rule.most_steps
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise UserError(
+            f"the checkpoint of step {start.step} is of another run "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _resume(live: Live, start: Snapshot, algorithm: Algorithm) -> None:
+    outcome, facts = live.outcome, start.facts
+    own = start.shared if algorithm.shared else start.rows
+    x, optimizer = live.state.x, live.state.optimizer
+    names = [name for name in own if name.startswith(OPTIMIZER)]
+    optimizer.restore({name.removeprefix(OPTIMIZER): own[name] for name in names})
+    outcome.state = State(start.step, _like(own["x"], x, "x"), optimizer)
+    live.rates.restore(facts, start.shared)
+    if live.buffers is not None:
+        live.buffers = _like(start.rows["buffers"], live.buffers, "buffers")
+    live.losses, live.skipped = _columns(start, "losses"), _columns(start, "skipped")
+    live.monitor.window.seen = [(int(t), float(v)) for t, v in facts["window"]]
+    outcome.verdict.restore(facts["verdict"])
+    outcome.clock.restore(facts["seconds"])
+    outcome.bytes_sent_per_learner = float(facts["bytes_sent_per_learner"])
+    outcome.messages_per_learner = float(facts["messages_per_learner"])
+    outcome.skips, outcome.first_skip = float(facts["skips"]), facts["first_skip"]
+    outcome.resumed_at = [*map(int, facts["resumed_at"]), start.step]
+
+
+def _like(tensor: Tensor, other: Tensor, name: str) -> Tensor:
+    if tensor.shape != other.shape or tensor.dtype != other.dtype:
+        raise ValueError(
+            f"{name} is {tensor.dtype} {list(tensor.shape)} there and "
+            f"{other.dtype} {list(other.shape)} here"
+        )
+    return tensor.clone()
+
+
+def _columns(start: Snapshot, name: str) -> list[Tensor]:
+    """[local] of each of the steps that no row of the trace has yet."""
+    return list(start.rows[name].T.contiguous()) if name in start.rows else []

@@ -1,0 +1,52 @@
+"""What a run does about faults: the part of the config that says so."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from gossip.errors import one_of
+from gossip.options import at_least, names, not_negative
+from gossip.stragglers import STRAGGLERS
+
+ON_NONFINITE = ("record", "skip", "raise")
+"""What `--on-nonfinite` offers."""
+ON_FAILURE = ("stop", "continue")
+"""What `--on-failure` offers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reliability:
+    """What happens when something goes wrong, and what is kept for that."""
+
+    checkpoint_every: int = 0
+    """Keep a checkpoint every k steps; 0: only by time, at a signal and at the end."""
+    checkpoint_minutes: float = 10.0
+    """... and whenever this many minutes have passed since the last one; 0: not by time."""
+    checkpoint_keep: int = 2
+    """How many of the last checkpoints stay; 0: none is written."""
+    on_nonfinite: Annotated[str, names(ON_NONFINITE)] = "record"
+    """A gradient that is not finite: record, the step is taken and the run ends as diverged; skip,
+    the learner's step is left out; raise, left out, and the run ends with an error."""
+    on_failure: Annotated[str, names(ON_FAILURE)] = "stop"
+    """A process that is lost: stop ends the job; continue goes on without it where the MPI can, or
+    lets `gossip.launch` start again from the last checkpoint on fewer processes."""
+    timeout: float = 600.0
+    """Seconds a process waits for a message before the job ends with all stacks; 0: for ever."""
+    straggler: Annotated[str, names(STRAGGLERS)] = "none"
+    """Slow learners down on purpose, by the same draws for every algorithm."""
+    straggler_options: tuple[str, ...] = ()
+    """constant: s=3 learners=0,5; bernoulli: p=0.1 s=3; shifted-exponential: c=1 rate=2; lognormal:
+    sigma=0.5; pareto: a=3; trace: file=FILE."""
+    straggler_seconds: float = 0.05
+    """Time c of an undisturbed gradient: a learner with factor s waits c (s - 1)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        at_least(0, checkpoint_every=self.checkpoint_every, checkpoint_keep=self.checkpoint_keep)
+        not_negative(
+            checkpoint_minutes=self.checkpoint_minutes,
+            timeout=self.timeout,
+            straggler_seconds=self.straggler_seconds,
+        )
+        one_of(ON_NONFINITE, self.on_nonfinite, "policy for numbers that are not finite")
+        one_of(ON_FAILURE, self.on_failure, "policy for lost processes")
+        one_of(STRAGGLERS, self.straggler, "straggler model")

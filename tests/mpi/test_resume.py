@@ -1,0 +1,82 @@
+"""A checkpoint of any number of processes goes on with any other."""
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from mpi4py import MPI
+
+from gossip.comm.mpi import Mpi
+from gossip.comm.stacked import Stacked
+from gossip.config import Model
+from tests.resume.walks import WALKS, config, same_bits, start_of, walk
+
+pytestmark = pytest.mark.mpi
+
+N = 12
+"""Learners; 1, 2, 3, 4 and 6 processes divide them."""
+POINT = 7
+
+
+@pytest.fixture
+def folder():
+    """One folder for all processes."""
+    world = MPI.COMM_WORLD
+    path = Path(world.bcast(tempfile.mkdtemp() if world.rank == 0 else None))
+    yield path
+    world.Barrier()
+    if world.rank == 0:
+        shutil.rmtree(path)
+
+
+def chosen_for(name, rule):
+    chosen = config(name, rule, model=Model(widths=(8,), dtype="float64"))
+    return replace(chosen, gossip=replace(chosen.gossip, learners=N))
+
+
+def everyone(outcome, comm, shared):
+    """Weights of all learners, [n, d]; those of the one model, [1, d]."""
+    return outcome.state.x if shared else comm.gather(outcome.state.x)
+
+
+@pytest.mark.skipif(MPI.COMM_WORLD.size > 6, reason="12 learners")
+@pytest.mark.parametrize("rule", ["lena", "lsw"])
+@pytest.mark.parametrize("name", WALKS)
+def test_any_processes_go_on_with_the_checkpoint_of_others(name, rule, folder):
+    world, chosen = Mpi(N), chosen_for(name, rule)
+    shared = name.startswith("ssgd")
+    whole, _ = walk(chosen, world, folder, at=[POINT])
+    MPI.COMM_WORLD.Barrier()  # process 0 has committed it
+    expected = everyone(whole, world, shared)
+
+    again, _ = walk(chosen, world, start=start_of(folder, POINT, world.hosted))
+    assert same_bits(again.state.x, whole.state.x)
+
+    alone, _ = walk(chosen, Stacked(N), start=start_of(folder, POINT, range(N)))
+    torch.testing.assert_close(alone.state.x, expected, rtol=0, atol=1e-12)
+
+    half = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)
+    if N % half.size == 0:
+        fewer = Mpi(N, half)
+        other, _ = walk(chosen, fewer, start=start_of(folder, POINT, fewer.hosted))
+        rows = everyone(other, fewer, shared)
+        torch.testing.assert_close(rows, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.skipif(MPI.COMM_WORLD.size > 6, reason="12 learners")
+def test_many_processes_go_on_with_the_checkpoint_of_one(folder):
+    chosen = chosen_for("dpsgd", "lena")
+    if MPI.COMM_WORLD.rank == 0:
+        whole, _ = walk(chosen, Stacked(N), folder, at=[POINT])
+        expected = whole.state.x
+    else:
+        expected = torch.empty(0)
+    MPI.COMM_WORLD.Barrier()
+    world = Mpi(N)
+    outcome, _ = walk(chosen, world, start=start_of(folder, POINT, world.hosted))
+    rows = world.gather(outcome.state.x)
+    if world.process == 0:
+        torch.testing.assert_close(rows, expected, rtol=0, atol=1e-12)
