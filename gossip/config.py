@@ -287,7 +287,7 @@ def from_tables(tables: dict[str, Any]) -> Config:
         section = getattr(default, key)
         if is_dataclass(section):
             if not isinstance(value, dict):
-                raise UserError(f"[{key}] must be a table, got {value!r}")
+                raise UserError(f"[{key}] must be a table, got {str(value)[:60]!r}")
             _refuse_unknown(value, {f.name for f in fields(section)}, f"{key}.")
     merged = {
         key: {**value, **tables.get(key, {})} if isinstance(value, dict) else tables.get(key, value)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from gossip.errors import one_of
+from gossip.errors import UserError, one_of
 from gossip.options import at_least, names, not_negative
 from gossip.stragglers import STRAGGLERS
 
@@ -11,6 +11,8 @@ ON_NONFINITE = ("record", "skip", "raise")
 """What `--on-nonfinite` offers."""
 ON_FAILURE = ("stop", "continue")
 """What `--on-failure` offers."""
+LONGEST_SECONDS = 3600.0
+"""Of an undisturbed gradient; a factor may be up to a million."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,10 @@ class Reliability:
             timeout=self.timeout,
             straggler_seconds=self.straggler_seconds,
         )
+        if self.straggler_seconds > LONGEST_SECONDS:
+            raise UserError(
+                f"straggler_seconds={self.straggler_seconds}: at most {LONGEST_SECONDS:g}"
+            )
         one_of(ON_NONFINITE, self.on_nonfinite, "policy for numbers that are not finite")
         one_of(ON_FAILURE, self.on_failure, "policy for lost processes")
         one_of(STRAGGLERS, self.straggler, "straggler model")

@@ -145,7 +145,7 @@ def run(
     out = Path(on_first(comm, lambda: str(command.resume or new_folder(command.out))))
     folders = {name: out if len(config.algorithm) == 1 else out / name for name in config.algorithm}
     with ExitStack() as held:
-        on_first(comm, lambda: held.enter_context(locked(out)) and None)
+        on_first(comm, lambda: held.enter_context(locked(out, say)))
         if comm.process == 0:
             if len(folders) > 1:
                 run_folder.write_config(out, to_tables(config))
@@ -262,6 +262,9 @@ def on_first(comm: Communicator, function: Callable[[], T]) -> T:
 def show(folders: Mapping[str, Path]) -> None:
     """The closing table on the terminal, a picture of all runs and one in each run's folder."""
     done = [folder for folder in folders.values() if (folder / run_folder.TRACE).exists()]
+    if not done:
+        where = " and ".join(map(str, folders.values()))
+        raise UserError(f"{where} was removed while the run went on: what it recorded is lost")
     report.report(done)
     if len(done) > 1:
         for folder in done:

@@ -60,7 +60,7 @@ class Trace:
         # Only a trace that is there must not be lost half-way; a new one is written in its place.
         target = self.path.with_name(f".{self.path.name}.partial") if kept else self.path
         try:
-            self._stream = target.open("wb", buffering=0)
+            self._stream = open(target, "wb", buffering=0, opener=_without_links)  # noqa: PTH123
             self._write(self.schema.serialize())
             if kept:
                 self._write(kept)
@@ -174,6 +174,11 @@ def column(table: pa.Table, name: str) -> np.ndarray:
     if name not in table.column_names:
         return np.full(table.num_rows, np.nan)
     return table[name].cast(pa.float64()).to_numpy()
+
+
+def _without_links(path: str, flags: int) -> int:
+    """A run folder may come from anybody: what is written stays in it."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _file(path: Path) -> Path:

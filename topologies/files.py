@@ -3,6 +3,7 @@
 A file says nothing that is believed before it is compared with its own size and with n.
 """
 
+import io
 import json
 import warnings
 from collections.abc import Callable
@@ -26,7 +27,7 @@ MOST_LEARNERS = 2**20
 MOST_MATRICES = 2**14
 """Length of a sequence of matrices; each costs a kilobyte however small it is."""
 MOST_ELEMENTS = 2**22
-"""Elements and attributes of a GraphML file."""
+"""Elements and attributes of a GraphML file, lines of an edge list; half as many JSON objects."""
 
 
 def read(path: Path) -> Any:
@@ -77,13 +78,15 @@ def _edge_list(path: Path) -> nx.Graph:
                     "'a b weight'"
                 )
             graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
+            if len(graph) > MOST_LEARNERS or number > MOST_ELEMENTS:
+                raise _too_large(path, "more learners or lines", f"{MOST_LEARNERS} learners")
     return graph
 
 
 def _graphml(path: Path) -> nx.Graph:
     data = path.read_bytes()
     _refuse_doctype(path, data)
-    return _simple(nx.parse_graphml(data))
+    return _simple(nx.read_graphml(io.BytesIO(data)))
 
 
 def _refuse_doctype(path: Path, data: bytes) -> None:
@@ -106,7 +109,10 @@ def _refuse_doctype(path: Path, data: bytes) -> None:
 
 
 def _node_link(path: Path) -> nx.Graph:
-    data = json.loads(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if text.count("{") + text.count("[") > MOST_ELEMENTS // 2:
+        raise _too_large(path, "more objects and lists", MOST_ELEMENTS // 2)
+    data = json.loads(text)
     return _simple(nx.node_link_graph(data, edges="edges" if "edges" in data else "links"))
 
 
@@ -164,7 +170,7 @@ def _refuse_many(path: Path, made: Any) -> None:
     if isinstance(made, nx.Graph):
         learners = len(made)
     else:
-        learners = made.shape[-1]
+        learners = max(made.shape[-2:], default=1)
         if made.ndim == 3 and made.shape[0] > MOST_MATRICES:
             raise _too_large(path, f"{made.shape[0]} matrices", MOST_MATRICES)
     if learners > MOST_LEARNERS:

@@ -50,7 +50,6 @@ class Processes:
         self._exchange.close()
         if kind is None:
             self._counter.free()
-            self._exchange.free()
 
     def advance(self, total: int) -> int:
         """Go on until `total` gradients have been applied by all, or somebody is in a hurry.

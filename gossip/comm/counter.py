@@ -36,7 +36,6 @@ class Counter:
         """Give the memory back. Collective."""
         self._window.Unlock_all()
         self._window.Free()
-        self._comm.Free()
 
     def _operate(self, amount: int, operation: MPI.Op) -> int:
         """The sum before the operation."""

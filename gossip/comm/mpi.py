@@ -163,6 +163,7 @@ class Mpi:
             return None
         self._comm.Revoke()
         left = self._comm.Shrink()
+        assert isinstance(left, MPI.Intracomm), "of the same kind as before"
         return Mpi(self._local * left.size, left, before=self)
 
     def _wait(self, requests: list[MPI.Request], plan: Plan) -> None:

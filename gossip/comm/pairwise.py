@@ -54,7 +54,8 @@ class Pairwise:
 
     Args:
         row: this process's weights, [1, d], contiguous, on the CPU; written in place.
-        comm: whose processes; a duplicate of it is used. Made and freed by all together.
+        comm: whose processes; a duplicate of it is used, which lives as long as the process. So
+            this is made by all together.
 
     Raises:
         UserError: this MPI cannot be called by two threads at once.
@@ -77,6 +78,7 @@ class Pairwise:
         self._difference = torch.empty_like(row)
         self._settled, self._open, self._ended = (threading.Event() for _ in range(3))
         self._settled.set()
+        self._looking = threading.Lock()
         self._failure: BaseException | None = None
         self._arriving: list[Arriving] = []
         self._leaving: list[Leaving] = []
@@ -125,12 +127,11 @@ class Pairwise:
         """Wait until no message is under way anywhere, then stop answering. Collective."""
         self._settled.wait()
         barrier = self._comm.Ibarrier()  # who has arrived has its answer, and goes on answering
-        sleep = SHORTEST_SECONDS
-        while not barrier.Test():
-            self._raise()
-            time.sleep(sleep)
-            sleep = min(2 * sleep, LONGEST_SECONDS)
+        self._wait(barrier.Test)
         self._open.clear()
+        with self._looking:  # every message has been received: what we know of it is on its way
+            self._wait(lambda: all(leaving[0].Test() for leaving in self._leaving))
+            self._leaving.clear()
         self._raise()
 
     def close(self) -> None:
@@ -139,9 +140,13 @@ class Pairwise:
         self._open.set()
         self._thread.join()
 
-    def free(self) -> None:
-        """After `pause` and `close`: give the communicator back. Collective."""
-        self._comm.Free()
+    def _wait(self, test: Callable[[], bool]) -> None:
+        """Wait until `test` comes true, which others see to."""
+        sleep = SHORTEST_SECONDS
+        while not test():
+            self._raise()
+            time.sleep(sleep)
+            sleep = min(2 * sleep, LONGEST_SECONDS)
 
     def _raise(self) -> None:
         if self._failure is not None:
@@ -153,7 +158,9 @@ class Pairwise:
         try:
             while not self._ended.is_set():
                 self._open.wait()
-                if self._look() or self._asked is not None:
+                with self._looking:
+                    some = self._open.is_set() and self._look()
+                if some or self._asked is not None:
                     sleep = SHORTEST_SECONDS
                 else:
                     sleep = min(2 * sleep, LONGEST_SECONDS)

@@ -10,7 +10,7 @@ import tomli_w
 from rich.console import Console
 
 from gossip import folder as run_folder
-from gossip import sweep
+from gossip import sweep, tables
 from gossip.comm.start import connect
 from gossip.compare import pictures, rows, table
 from gossip.compare.comparison import Comparison, Values
@@ -128,10 +128,12 @@ def read(folder: Path) -> Comparison:
     """
     path = folder / FILE
     try:
-        return msgspec.toml.decode(path.read_text(encoding="utf-8"), type=Comparison)
+        with path.open("rb") as file:
+            data = file.read(tables.MOST_TOML_BYTES + 1)
+        return msgspec.convert(tables.from_toml(data), Comparison)
     except OSError as error:
         raise UserError(f"no comparison in {folder}: cannot read {path}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
 
 

@@ -121,7 +121,7 @@ def tar_members(archive: bytes, names: list[str], max_bytes: int = MAX_BYTES) ->
         raise
     # The modules that unpack raise whatever a damaged archive makes them meet first.
     except Exception as error:
-        raise CorruptDataError(f"torn package ({error}): fetch it again") from error
+        raise CorruptDataError(f"torn package ({_first_line(error)}): fetch it again") from error
 
 
 def _tar_member(tar: tarfile.TarFile, name: str, max_bytes: int) -> bytes:
@@ -155,7 +155,7 @@ def zip_member(archive: bytes, name: str, max_bytes: int = MAX_BYTES) -> bytes:
     except CorruptDataError:
         raise
     except Exception as error:
-        raise CorruptDataError(f"torn package ({error}): fetch it again") from error
+        raise CorruptDataError(f"torn package ({_first_line(error)}): fetch it again") from error
 
 
 def gunzip_bytes(data: bytes, name: str, max_bytes: int = MAX_BYTES) -> bytes:
@@ -169,6 +169,10 @@ def gunzip_bytes(data: bytes, name: str, max_bytes: int = MAX_BYTES) -> bytes:
             return _bounded(file.read(max_bytes + 1), name, max_bytes)
     except (EOFError, OSError, zlib.error) as error:
         raise CorruptDataError(f"{name}: not a whole gzip file ({error}): replace it") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _bounded(data: bytes, name: str, max_bytes: int) -> bytes:

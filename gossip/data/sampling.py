@@ -1,6 +1,6 @@
 """Which samples each learner trains on at each step: a pure function of the seed and the step."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,6 +48,10 @@ class Sampler:
     """[N] or [N, T]; partition `dirichlet` needs [N]."""
     concentration: float = 0.5
     """For partition `dirichlet`."""
+    since: int = 0
+    """First step of these n learners; before, there were more of them."""
+    drawn: int = 0
+    """Samples that all learners together had drawn until then."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be sampled, before anything runs."""
@@ -78,17 +82,27 @@ class Sampler:
 
     def epoch(self, t: int) -> float:
         """Samples drawn by all learners before step t, divided by N."""
-        return t * self.n * self.batch_size / self.num_samples
+        return self._drawn_before(t) / self.num_samples
+
+    def without(self, left: range, n: int, t: int) -> "Sampler":
+        """From step t on, for n learners of which `left` are here: some have been lost.
+
+        They deal all samples among themselves anew, those of the lost included.
+        """
+        return replace(self, n=n, hosted=left, since=t, drawn=self._drawn_before(t))
 
     def indices(self, t: int) -> np.ndarray:
         """Samples of the hosted learners at step t, [local, B] int64."""
         if self.replacement:
             return np.stack([self._drawn(learner, t) for learner in self.hosted])
         if self._is_shared:
-            first = (t * self.n + self.hosted.start) * self.batch_size
+            first = self._drawn_before(t) + self.hosted.start * self.batch_size
             positions = first + np.arange(len(self.hosted) * self.batch_size)
             return self._orders.take(positions[None]).reshape(len(self.hosted), self.batch_size)
         return self._orders.take(t * self.batch_size + np.arange(self.batch_size)[None])
+
+    def _drawn_before(self, t: int) -> int:
+        return self.drawn + (t - self.since) * self.n * self.batch_size
 
     @property
     def _is_shared(self) -> bool:
