@@ -75,7 +75,9 @@ def take_up(path: Path, study: Study, say: Say) -> Snapshot | None:
         raise UserError(mistake)
     if chosen is None:
         return None
-    return _together(comm, lambda: read(Path(chosen), comm.hosted))
+    start = _together(comm, lambda: read(Path(chosen), comm.hosted))
+    resumed_at = [*start.facts.get("resumed_at", []), start.step]
+    return replace(start, facts={**start.facts, "resumed_at": resumed_at})
 
 
 def _chosen(path: Path, study: Study, say: Say) -> tuple[str | None, str | None]:

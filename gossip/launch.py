@@ -22,6 +22,8 @@ from gossip.errors import UserError
 from gossip.restart import Try, first_try, next_try
 
 NUM_PROCESSES = 16
+INTERRUPTS = (signal.SIGINT, signal.SIGUSR1)
+"""Ctrl-C, and what Slurm is asked to send some time before a job's end."""
 TERM_SECONDS = 6.0
 """After SIGTERM to the launcher: from the request to stop to the order to end."""
 KILL_SECONDS = 2.0
@@ -38,6 +40,9 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 """What each launcher reads before our processes exist. MPICH's needs nothing; what its library
 needs, `gossip.comm.start.prepare_environment` sets in the processes."""
 
+FAULT_TOLERANT = ["--with-ft", "ulfm"]
+"""What lets a job of Open MPI 5 do without a lost process."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
@@ -45,7 +50,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         check_positive(options.n)
         mpirun = find_mpirun()
-        environment = environment_for(kind_of(mpirun), os.environ)
+        kind = kind_of(mpirun)
+        environment = environment_for(kind, os.environ)
     except UserError as error:
         print(f"gossip.launch: {error}", file=sys.stderr)
         return 2
@@ -53,7 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     code = 0
     with signals() as asked:
         while attempt and not asked:
-            start = [mpirun, "-n", str(attempt.processes), sys.executable, "-m", options.module]
+            alone = FAULT_TOLERANT if attempt.goes_on and kind == "openmpi" else []
+            start = [mpirun, *alone, "-n", str(attempt.processes)]
+            start += [sys.executable, "-m", options.module]
             code = run([*start, *attempt.words], environment, asked)
             attempt, text = next_try(attempt, code)
             if text and not asked:
@@ -119,7 +127,7 @@ def environment_for(kind: str, environment: Mapping[str, str]) -> dict[str, str]
 def signals() -> Iterator[list[int]]:
     """In this block signals that end a job are put into the list instead."""
     asked: list[int] = []
-    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     before = {s: signal.signal(s, lambda signum, _: asked.append(signum)) for s in kinds}
     try:
         yield asked
@@ -159,7 +167,7 @@ def wait(process: subprocess.Popen, asked: list[int]) -> int:
         process.send_signal(order)
         if order != signal.SIGUSR1:
             deadline = time.monotonic() + KILL_SECONDS
-        elif asked[-1] != signal.SIGINT:  # Ctrl-C may take as long as closing takes
+        elif asked[-1] not in INTERRUPTS:  # these may take as long as closing takes
             deadline = time.monotonic() + TERM_SECONDS
 
 

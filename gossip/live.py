@@ -87,6 +87,9 @@ def snapshot(live: Live, study: Study, algorithm: Algorithm) -> Snapshot:
         "skips": outcome.skips,
         "first_skip": outcome.first_skip,
         "resumed_at": outcome.resumed_at,
+        "lost_at": outcome.lost_at,
+        "since": study.sampler.since,
+        "drawn": study.sampler.drawn,
     }
     return Snapshot(step=live.state.step, rows=rows, shared=shared, facts=facts)
 
@@ -126,7 +129,8 @@ def _resume(live: Live, start: Snapshot, algorithm: Algorithm) -> None:
     outcome.bytes_sent_per_learner = float(facts["bytes_sent_per_learner"])
     outcome.messages_per_learner = float(facts["messages_per_learner"])
     outcome.skips, outcome.first_skip = float(facts["skips"]), facts["first_skip"]
-    outcome.resumed_at = [*map(int, facts["resumed_at"]), start.step]
+    outcome.resumed_at = [*map(int, facts["resumed_at"])]
+    outcome.lost_at = [(int(step), int(n)) for step, n in facts["lost_at"]]
 
 
 def _like(tensor: Tensor, other: Tensor, name: str) -> Tensor:

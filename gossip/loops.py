@@ -31,9 +31,11 @@ def check(study: Study, name: str) -> None:
     """Refuse what cannot be trained with, before anything is written.
 
     Raises:
-        UserError: the optimizer's options do not fit.
+        UserError: options of the optimizer or the learning rate do not fit.
     """
     algorithm(name, study)
+    if name in ASYNCHRONOUS:
+        asynchronous.check(study)
 
 
 def columns(name: str) -> tuple[str, ...]:

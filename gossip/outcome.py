@@ -24,6 +24,7 @@ COLUMNS = (
     "validation_error",
     "loss_mean_model",
     "skipped",
+    "learners",
 )
 """What the loop itself puts into the trace; the monitor and the rate add their own columns."""
 
@@ -82,6 +83,8 @@ class Outcome:
     """What ended the run by `--on-nonfinite raise`, in a sentence."""
     resumed_at: list[int] = field(default_factory=list)
     """Steps at which the run was taken up again from a checkpoint."""
+    lost_at: list[tuple[int, int]] = field(default_factory=list)
+    """Steps from which on it went on without lost learners, and how many were left."""
     final: dict[str, float] = field(default_factory=dict)
     """Loss and error of the final mean model w_a on the whole training and test sets."""
 

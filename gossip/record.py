@@ -83,6 +83,13 @@ class Record:
             self._follow(rows)
             self._progress.show(rows)
 
+    def fill(self, step: int) -> None:
+        """Give the steps before `step` that have no row yet one that tells nothing of them."""
+        first = int(self._newest.get("step", -1)) + 1
+        epoch = self._study.sampler.epoch
+        if self._writes and first < step:
+            self.rows([{"step": t, "epoch": epoch(t)} for t in range(first, step)])
+
     def sync(self) -> int:
         """Have the rows so far survive the machine; how many there are."""
         if self._writes:
@@ -210,4 +217,6 @@ def _faults(outcome: Outcome) -> dict[str, Any]:
         found["first_skipped_step"] = outcome.first_skip
     if outcome.resumed_at:
         found["resumed_at"] = outcome.resumed_at
+    if outcome.lost_at:
+        found["lost_at"] = outcome.lost_at
     return found

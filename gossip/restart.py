@@ -8,20 +8,25 @@ import os
 import re
 import signal
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gossip import tables
+
 CONFIG = "config.toml"
-MAX_CONFIG_BYTES = 1 << 20
+SUMMARY = "summary.json"
+FINAL = ("converged", "diverged")
 CHECKPOINT = re.compile(r"step-(\d+)")
 
 CRASHES = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
 LOST = {os.EX_TEMPFAIL, *CRASHES, *(128 + crash for crash in CRASHES)}
 """What mpirun exits with after a process has died (MPICH's: the signal, Open MPI's: 128 more), or
 could not be reached. Not here: 1, an exception; 2, a mistake; those of Ctrl-C and SIGTERM."""
+
+ASYNCHRONOUS = "ad-psgd"
+"""The algorithm that does not run on any number of processes."""
 
 MAY_NAME_CODE = ("topology", "dataset", "model")
 """Options whose `module:function` counts only on the command line, at a resume, too."""
@@ -42,6 +47,11 @@ class Try:
         """The run folder, if the command line tells."""
         out = value_of(self.words, "resume") or value_of(self.words, "out")
         return Path(out) if out else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job is to go on when it loses a process."""
+        return value_of(self.words, "on-failure") == "continue"
 
 
 def first_try(processes: int, module: str, words: Sequence[str]) -> Try:
@@ -76,8 +86,11 @@ def next_try(last: Try, code: int) -> tuple[Try | None, str]:
     """How to go on after mpirun's exit code, if at all, and what to tell the user.
 
     The run is resumed on fewer processes each time, and on a single one as long as it gets on.
+    An mpirun that lets a job do without lost processes says 0 even where all were lost.
     """
     out, asked = last.out, value_of(last.words, "on-failure")
+    if code == 0 and out is not None and asked == "continue" and not is_finished(out):
+        code = os.EX_TEMPFAIL
     if code not in LOST or out is None or asked not in (None, "continue"):
         return None, ""
     ended = f"a process was lost (code {code})"
@@ -86,6 +99,8 @@ def next_try(last: Try, code: int) -> tuple[Try | None, str]:
         learners = config["gossip"]["learners"]
         policy = asked or config.get("reliability", {}).get("on_failure")
         processes = fewer(last.processes, learners)
+        if ASYNCHRONOUS in config.get("algorithm", ()):
+            processes = 1  # or one for each learner
     except FileNotFoundError:
         if asked is None and value_of(last.words, "config") is None:
             return None, ""
@@ -123,10 +138,27 @@ def read_config(out: Path) -> dict[str, Any]:
         ValueError: it is not TOML, or too large to be one of ours.
     """
     with (out / CONFIG).open("rb") as file:
-        content = file.read(MAX_CONFIG_BYTES + 1)
-    if len(content) > MAX_CONFIG_BYTES:
-        raise ValueError(f"more than {MAX_CONFIG_BYTES} bytes")
-    return tomllib.loads(content.decode())
+        return tables.from_toml(file.read(tables.MOST_TOML_BYTES + 1))
+
+
+def is_finished(out: Path) -> bool:
+    """Whether every run in the folder has come to its end; True also where there is no run."""
+    try:
+        names = read_config(out)["algorithm"]
+    except (OSError, ValueError, KeyError):
+        return True
+    several = isinstance(names, list) and len(names) > 1
+    folders = [out / str(name) for name in names] if several else [out]
+    return all(verdict(folder) in FINAL for folder in folders)
+
+
+def verdict(folder: Path) -> str | None:
+    """What the summary of a run says came of it; None if it has none, or none of ours."""
+    try:
+        with (folder / SUMMARY).open("rb") as file:
+            return tables.from_json(file.read(tables.MOST_BYTES + 1)).get("verdict")
+    except (OSError, ValueError):
+        return None
 
 
 def checkpoints(out: Path) -> dict[str, int]:

@@ -109,7 +109,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         dataset,
         task,
         sampler,
-        _topology(config),
+        topology(config),
         rates,
         max(1, math.ceil(rates.most_steps)),
         make_monitor,
@@ -191,7 +191,12 @@ def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
     return make
 
 
-def _topology(config: Config) -> topologies.Topology:
+def topology(config: Config) -> topologies.Topology:
+    """The config's topology for its number of learners.
+
+    Raises:
+        UserError: there is none.
+    """
     gossip = config.gossip
     options: dict[str, Any] = parse_options(gossip.topology_options, "topology")
     if gossip.weights != "metropolis-hastings":

@@ -60,7 +60,7 @@ class Trace:
         # Only a trace that is there must not be lost half-way; a new one is written in its place.
         target = self.path.with_name(f".{self.path.name}.partial") if kept else self.path
         try:
-            self._stream = open(target, "wb", buffering=0, opener=_without_links)  # noqa: PTH123
+            self._stream = open(target, "wb", buffering=0, opener=_without_links)  # noqa: SIM115
             self._write(self.schema.serialize())
             if kept:
                 self._write(kept)

@@ -10,15 +10,17 @@ from torch import Tensor
 from gossip.algorithms import Algorithm, Gradient, State, Step
 from gossip.checkpoint import Snapshot
 from gossip.clock import Clock
+from gossip.closing import finish, weights_are_finite
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
-from gossip.evaluation import evaluate, mean_row, scores_of, statistics
+from gossip.evaluation import mean_row, scores_of, statistics
 from gossip.live import Live, begin, resume, snapshot
 from gossip.monitor import Moment
 from gossip.nonfinite import counted, noted
 from gossip.outcome import SAID, Keep, Outcome, Record, Rows, Talk, at_every_step
 from gossip.study import Study
+from gossip.survivors import LostProcessError, can_lose
 from gossip.task import Gradients
 
 
@@ -48,14 +50,35 @@ def train(
 
     Raises:
         UserError: `start` is of another run.
+        LostProcessError: a process is gone, and the others may go on without its learners.
     """
-    comm, every = study.comm, study.config.monitoring.monitor_every
-    position, talk = position or Position(), talk or at_every_step(comm)
+    position, talk = position or Position(), talk or at_every_step(study.comm)
     clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
     live = begin(study, algorithm, clock)
-    outcome = live.outcome
     if start is not None:
         resume(live, start, study, algorithm)
+    try:
+        _steps(study, algorithm, live, record, position, talk, keep)
+        record([finish(study, live)])
+    except Exception as error:
+        if study.comm.lost(error) and can_lose(study, shared=algorithm.shared):
+            raise LostProcessError(snapshot(live, study, algorithm)) from error
+        raise
+    return live.outcome
+
+
+def _steps(
+    study: Study,
+    algorithm: Algorithm,
+    live: Live,
+    record: Record,
+    position: Position,
+    talk: Talk,
+    keep: Keep | None,
+) -> None:
+    """Step after step, until the run ends."""
+    comm, every = study.comm, study.config.monitoring.monitor_every
+    outcome, clock = live.outcome, live.outcome.clock
     while live.rates.progress < 1 and not outcome.verdict.hopeless:
         t = position.step = live.state.step
         with clock("data"):
@@ -85,14 +108,13 @@ def train(
             record(_observe(study, live, moment()))
         if keep is not None and (keep.due(t + 1) or answer.keep or answer.stop or done):
             with clock("checkpoint"):
-                _keep(study, live, algorithm, keep)
+                if weights_are_finite(study, live):
+                    keep.save(snapshot(live, study, algorithm))
         if outcome.interrupted or outcome.failure:
             # After the checkpoint, which has no such row: neither has the run when it goes on.
             if not regular:
                 record(_observe(study, live, moment()))
             break
-    record([_finish(study, live)])
-    return outcome
 
 
 def mixing_matrix(study: Study, t: int) -> csr_array:
@@ -165,34 +187,5 @@ def _observe(study: Study, live: Live, moment: Moment) -> Rows:
     ]
     seconds = outcome.clock.training()
     rows[-1] |= {"lr": moment.lr, "seconds": seconds, **skips, **scores, **values}
-    rows[-1] |= live.rates.values()
+    rows[-1] |= {"learners": comm.n, **live.rates.values()}
     return rows
-
-
-def _keep(study: Study, live: Live, algorithm: Algorithm, keep: Keep) -> None:
-    """Save the run, unless weights are lost: the last good checkpoint is worth more."""
-    finite = live.state.x.isfinite().all().double().reshape(1, 1)
-    if study.comm.mean(finite).item() == 1:
-        keep.save(snapshot(live, study, algorithm))
-
-
-def _finish(study: Study, live: Live) -> dict[str, float]:
-    """Judge the final mean model; its row of the trace."""
-    task, comm, outcome, t = study.task, study.comm, live.outcome, live.state.step
-    with outcome.clock("evaluation"):
-        row = mean_row(live.state.x, comm)
-        own = statistics(study, row, live.buffers)
-        train_loss, train_error = evaluate(task, comm, row, task.train, own)
-        scores = scores_of(study, row, own)
-    if outcome.failure:
-        outcome.verdict.fail(t - 1, outcome.failure)
-    elif not outcome.interrupted:
-        outcome.verdict.end(t, train_loss)
-    outcome.final = {"train_loss": train_loss, "train_error": train_error, **scores}
-    return {
-        "step": t,
-        "epoch": study.sampler.epoch(t),
-        "seconds": outcome.clock.training(),
-        "loss_mean_model": train_loss,
-        **scores,
-    }

@@ -1,6 +1,6 @@
 """AD-PSGD: learners that wait for nobody."""
 
 from gossip.asynchronous.learners import COLUMNS
-from gossip.asynchronous.train import train
+from gossip.asynchronous.train import check, train
 
-__all__ = ["COLUMNS", "train"]
+__all__ = ["COLUMNS", "check", "train"]

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from gossip.asynchronous.learners import Learners
-from gossip.evaluation import evaluate, mean_row, scores_of, statistics
+from gossip.closing import finish
+from gossip.evaluation import mean_row, scores_of, statistics
 from gossip.live import Live
 from gossip.monitor import Moment
 from gossip.outcome import Rows
@@ -48,27 +49,10 @@ def observe(study: Study, live: Live, learners: Learners, first: int) -> Rows:
     ]
 
 
-def finish(study: Study, live: Live, learners: Learners) -> dict[str, float]:
+def finished(study: Study, live: Live, learners: Learners) -> dict[str, float]:
     """Judge the final mean model; its row of the trace. Collective."""
-    task, comm, outcome, t = study.task, study.comm, live.outcome, live.state.step
     gathered(study, live, learners)
-    with outcome.clock("evaluation"):
-        row = mean_row(live.state.x, comm)
-        own = statistics(study, row, live.buffers)
-        train_loss, train_error = evaluate(task, comm, row, task.train, own)
-        scores = scores_of(study, row, own)
-    if outcome.failure:
-        outcome.verdict.fail(t - 1, outcome.failure)
-    elif not outcome.interrupted:
-        outcome.verdict.end(t, train_loss)
-    outcome.final = {"train_loss": train_loss, "train_error": train_error, **scores}
-    return {
-        "step": t,
-        "epoch": study.sampler.epoch(t),
-        "seconds": outcome.clock.training(),
-        "loss_mean_model": train_loss,
-        **scores,
-    }
+    return finish(study, live)
 
 
 def gathered(study: Study, live: Live, learners: Learners) -> dict[str, Tensor]:

@@ -24,6 +24,9 @@ class Processes:
     them enters it after the gradient that it is computing. So up to n - 1 more are applied, and
     in a pause, but nowhere else, the fast ones wait for the slowest gradient.
 
+    A neighbour that waits for an answer itself may refuse, so there is one averaging at most for
+    each gradient of a learner: fewer, the shorter gradients are beside a message.
+
     Raises:
         UserError: the processes do not host one learner each, or as `Pairwise`.
     """

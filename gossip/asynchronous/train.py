@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gossip.algorithms import AdPsgd, State
 from gossip.asynchronous.learners import Learners
-from gossip.asynchronous.observe import finish, observe
+from gossip.asynchronous.observe import finished, observe
 from gossip.asynchronous.simulation import Simulation
 from gossip.checkpoint import Snapshot
 from gossip.clock import Clock
+from gossip.closing import weights_are_finite
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
 from gossip.errors import UserError
@@ -57,7 +58,7 @@ def train(
         UserError: the rule needs norms of all learners; `start` is of another run; or as
             `Processes`.
     """
-    _check(study)
+    check(study)
     comm, last = study.comm, study.steps - 1
     position, talk = position or Position(), talk or at_every_step(comm)
     run = Run(study, algorithm, position, start)
@@ -89,7 +90,7 @@ def train(
                 if run.observed < run.done:
                     record(run.observe(engine))
                 break
-    record([finish(study, live, run.learners)])
+    record([finished(study, live, run.learners)])
     return outcome
 
 
@@ -146,8 +147,7 @@ class Run:
 
     def keep(self, engine: "Simulation | Processes", keep: Keep) -> None:
         """Save the run, unless weights are lost. Collective."""
-        finite = self.learners.x.isfinite().all().double().reshape(1, 1)
-        if self._study.comm.mean(finite).item() < 1:
+        if not weights_are_finite(self._study, self.live):
             return
         common = snapshot(self.live, self._study, self._algorithm)
         rows = {**common.rows, **self.learners.rows(), **engine.rows()}
@@ -176,7 +176,7 @@ def _has_row(study: Study, t: int) -> bool:
     return t % study.config.monitoring.monitor_every == 0 or t == study.steps - 1
 
 
-def _check(study: Study) -> None:
+def check(study: Study) -> None:
     """Refuse rates that no asynchronous learner can have."""
     if study.rule.needs_norms:
         rate = study.config.rate

@@ -80,3 +80,15 @@ class Communicator(Protocol):
     def share(self, value: Any) -> list[Any]:
         """Every process's small value (None, number, string, list, dict), in process order."""
         ...
+
+    def lost(self, error: BaseException) -> bool:
+        """Whether `error` says that a process cannot be reached any more."""
+        ...
+
+    def survivors(self) -> "Communicator | None":
+        """The learners of the processes that are left after a `lost` error; None: it cannot be.
+
+        Collective among those that are left, in the middle of whatever they were doing; they are
+        numbered anew, in their order.
+        """
+        ...

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gossip.comm import overdue, watch
 from gossip.comm.overdue import Local
 from gossip.comm.position import Position
-from gossip.comm.stop import Stop
+from gossip.comm.start import may_go_on
+from gossip.comm.stop import GoingOn, Stop
 from gossip.comm.watch import SLOT, claim, say
 from gossip.errors import UserError
 
@@ -134,6 +135,7 @@ class Host:
             "pids": [process.pid for process in self._here],
             "names": [process.name for process in self._here],
             "parent": os.getppid(),
+            "may_go_on": may_go_on(),
             "record": self._record,
         }
         command = [sys.executable, "-I", "-S", watch.__file__, str(self._folder), json.dumps(job)]
@@ -175,6 +177,13 @@ class Host:
         self._position.leave()
         self._tidy()
 
+    def _stand_down(self) -> None:
+        """The processes that are left go on, as a host of their own."""
+        if self._folder:
+            with suppress(OSError):  # the watcher may have seen the first one leave
+                (self._folder / watch.GOES_ON).touch()
+        self.leave()
+
     def _tidy(self) -> None:
         """Remove the folder if there is no watcher to do it."""
         if self._folder and not self._watched:
@@ -191,6 +200,9 @@ class Host:
 
     def end(self, error: BaseException) -> None:
         """End the job because of `error`; comes back only if this process may raise it."""
+        if isinstance(error, GoingOn):
+            self._stand_down()
+            return
         planned = isinstance(error, UserError | SystemExit)
         if self._comm.processes == 1:
             if not planned:

@@ -1,6 +1,5 @@
 """The learners of several processes, over MPI."""
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +14,11 @@ from torch import Tensor
 from gossip.comm.base import Pending, Traffic
 from gossip.comm.overdue import Waiting
 from gossip.comm.product import ByIdentity, Product, product
+from gossip.comm.start import may_go_on
 
 POLL_SECONDS = 0.01
 LOST = {MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN, MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED}
 """Error classes of a lost connection; those of a wrong call say what is wrong with it."""
-
-FAULT_TOLERANT = "OMPI_MCA_mpi_ft_enable"
-"""Set by Open MPI's mpirun --with-ft ulfm."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +156,11 @@ class Mpi:
         Returns:
             None where the MPI cannot do it: only Open MPI can, started with --with-ft ulfm.
         """
-        if os.environ.get(FAULT_TOLERANT) != "1":
+        if not may_go_on():
             return None
         self._comm.Revoke()
         left = self._comm.Shrink()
+        assert isinstance(left, MPI.Intracomm)
         assert isinstance(left, MPI.Intracomm), "of the same kind as before"
         return Mpi(self._local * left.size, left, before=self)
 

@@ -43,3 +43,10 @@ class Stacked:
     def share(self, value: Any) -> list[Any]:
         """This process's value alone; see `Communicator.share`."""
         return [value]
+
+    def lost(self, error: BaseException) -> bool:
+        """There is no other process; see `Communicator.lost`."""
+        return False
+
+    def survivors(self) -> None:
+        """Nobody can be lost; see `Communicator.survivors`."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gossip.errors import UserError, lookup
 
@@ -55,6 +55,11 @@ def speaks() -> bool:
     return how is None or how.rank == 0
 
 
+def may_go_on() -> bool:
+    """Whether this MPI can do without a lost process: Open MPI's mpirun --with-ft ulfm says so."""
+    return os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # noqa: SIM112
+
+
 def prepare_environment() -> None:
     """Set what several processes on one host need; call before torch and mpi4py are imported.
 
@@ -65,6 +70,7 @@ def prepare_environment() -> None:
     if how is None or how.size == 1:
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMPI_MCA_osc", "^ucx")  # says an error at each window
     local = how.local_size or how.size
     if local > num_cores():
         os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
@@ -199,3 +205,10 @@ def library(mpi: Any) -> str:
     """Name and version of the MPI library in use, such as 'MPICH Version: 5.0.2'."""
     text = mpi.Get_library_version().strip("\0\n ").splitlines()[0]
     return " ".join(text.split(",")[0].split())
+
+
+def leave(code: int) -> NoReturn:
+    """Exit at once: the end of MPI would wait for a process that has been lost."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

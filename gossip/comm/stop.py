@@ -22,6 +22,10 @@ SPEAK_LATER_SECONDS = 0.1
 """Process 0 speaks for all; another one does if it alone got the signal."""
 
 
+class GoingOn(Exception):  # noqa: N818 - nothing has failed that matters
+    """Raised on all processes that are left where the job goes on with them alone."""
+
+
 class Wish(NamedTuple):
     """What a process tells the others when they talk about how to go on."""
 

@@ -22,7 +22,11 @@ SLOT = struct.Struct("<q?46s?")
 """A process's line in the file `positions`: step, whether it has left the run, phase (UTF-8),
 whether it waits for others."""
 GRACE_SECONDS = 2.0
-"""How long the processes that are left may live after one of them has died."""
+"""How long the processes that are left may live after one of them has died, ..."""
+PATIENCE_SECONDS = 60.0
+"""... and how long they may take to go on without it, where their MPI can."""
+GOES_ON = "goes-on"
+"""File by which they say that they do."""
 
 
 def claim(folder: Path, kind: str) -> bool:
@@ -50,7 +54,8 @@ def obituary(folder: Path, positions: mmap.mmap, index: int, job: dict) -> None:
     place = phase.rstrip(b"\0").decode(errors="replace")
     text = (
         f"{job['names'][index]} died at step {step} in {place} without a Python exception: "
-        "killed (kill -9, out of memory?) or crashed in native code; the job ends"
+        "killed (kill -9, out of memory?) or crashed in native code; "
+        f"{'the others go on if they can' if job['may_go_on'] else 'the job ends'}"
     )
     say(text, job["record"])
 
@@ -79,9 +84,13 @@ def watch(folder: Path, job: dict, pidfds: dict[int, int], pipes: dict[int, int]
             index = pipes[fd] if fd in pipes else pidfds.pop(fd)
             if index >= 0 and SLOT.unpack_from(positions, index * SLOT.size)[1]:
                 continue
-            deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
+            ending = (folder / "failure").exists()  # said so before this one ended
+            grace = PATIENCE_SECONDS if job["may_go_on"] and not ending else GRACE_SECONDS
+            deadline = min(deadline, time.monotonic() + grace)
             if index >= 0:
                 obituary(folder, positions, index, job)
+        if (folder / GOES_ON).exists():  # they have a watcher of their own
+            return
         if time.monotonic() >= deadline:
             for fd in (fd for fd, index in pidfds.items() if index >= 0):
                 with contextlib.suppress(OSError):
@@ -89,7 +98,7 @@ def watch(folder: Path, job: dict, pidfds: dict[int, int], pipes: dict[int, int]
 
 
 def main() -> None:
-    """Usage: watch.py FOLDER JOB, with JOB = JSON of {pids, names, parent, record}."""
+    """Usage: watch.py FOLDER JOB, with JOB = JSON of {pids, names, parent, record, may_go_on}."""
     folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
     try:
         pidfds = {os.pidfd_open(pid): index for index, pid in enumerate(job["pids"])}

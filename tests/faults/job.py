@@ -1,10 +1,11 @@
 """A tiny run for the fault tests: steps of a ring, and one process that may misbehave.
 
 Usage: job.py DEED [PROCESS], where PROCESS (-1: all) does DEED at step 17 ("blocked": before the
-first). Into the folder
+first; "absent": while the others share a word). Into the folder
 $JOB_FOLDER it writes `ready` (the processes' pids) at that step, `closed` when the run has been
-closed properly, and what the package itself writes. $JOB_BACKEND is one of connect's, or
-"light": a communicator without torch, whose import in every process would take most of the time.
+closed properly, with the sum of process 0's rows, and what the package itself writes. $JOB_BACKEND
+is one of connect's, or "light": a communicator without torch, whose import in every process would
+take most of the time. $JOB_TIMEOUT are the seconds that a process waits, $JOB_STEPS the steps.
 """
 
 import errno
@@ -16,11 +17,13 @@ from types import SimpleNamespace
 
 from gossip.comm import failure
 from gossip.comm.failure import Position, ending_the_job
+from gossip.comm.overdue import Waiting
 from gossip.comm.start import connect, prepare_environment, speaks
 from gossip.errors import UserError
 
 BAD_STEP = 17
-NUM_STEPS = 3000
+NUM_STEPS = int(os.environ.get("JOB_STEPS", "3000"))
+TIMEOUT = float(os.environ.get("JOB_TIMEOUT", "0"))
 STEP_SECONDS = 0.01
 FOLDER = Path(os.environ["JOB_FOLDER"])
 
@@ -35,13 +38,24 @@ class Light:
         self.n, self.process, self.processes = n, self.mpi.rank, self.mpi.size
         local = n // self.processes
         self.hosted = range(self.process * local, (self.process + 1) * local)
+        self.waiting = Waiting()
+        self.rows = float(self.process)
 
     def share(self, value):
-        return self.mpi.allgather(value)
+        with self.waiting("a word from every process"):
+            return self.mpi.allgather(value)
+
+    def lost(self, error):
+        from gossip.comm.mpi import Mpi
+
+        return Mpi.lost(self, error)
 
     def mix(self):
         right, left = (self.process + 1) % self.processes, (self.process - 1) % self.processes
-        self.mpi.sendrecv(1.0, right, source=left)
+        with self.waiting(f"the row of process {left}"):
+            theirs = self.mpi.sendrecv(self.rows, right, source=left)
+        self.rows = 0.5 * self.rows + 0.5 * theirs + self.process
+        return self.rows
 
     def everyone_arrives(self, seconds):
         request, deadline = self.mpi.Ibarrier(), time.monotonic() + seconds
@@ -54,7 +68,7 @@ class Light:
 
 
 def mixing(comm):
-    """A function that does one step's exchange."""
+    """A function that does one step's exchange, and gives the sum of this process's rows."""
     if isinstance(comm, Light):
         return comm.mix
     import numpy as np
@@ -63,12 +77,23 @@ def mixing(comm):
 
     eye = np.eye(comm.n)
     w = csr_array((eye + np.roll(eye, 1, 0) + np.roll(eye, -1, 0)) / 3)
-    x = torch.ones(len(comm.hosted), 1000)
-    return lambda: comm.start_mix(x, w)()
+    x = torch.ones(len(comm.hosted), 1000) * comm.process
+
+    def mix():
+        x.copy_(comm.start_mix(x, w)() + comm.process)
+        return float(x.sum())
+
+    return mix
 
 
 def fail():
     raise ValueError("that gradient is no good")
+
+
+def disconnect():
+    from mpi4py import MPI
+
+    raise MPI.Exception(MPI.ERR_OTHER)
 
 
 def mistake():
@@ -89,7 +114,8 @@ def block():
 
 
 DEEDS = {"fail": fail, "mistake": mistake, "exit": sys.exit, "crash": os.abort, "leave": leave}
-DEEDS |= {"sleep": lambda: time.sleep(60), "nothing": lambda: None}
+DEEDS |= {"disconnect": disconnect, "nothing": lambda: None}
+DEEDS |= dict.fromkeys(("sleep", "absent"), lambda: time.sleep(60))
 
 
 def run(deed: str, culprit: int) -> int:
@@ -103,7 +129,14 @@ def run(deed: str, culprit: int) -> int:
     def last_words() -> None:
         (FOLDER / "last_words").write_text(str(position))
 
-    with ending_the_job(comm, position, record=FOLDER / "end.txt", last_words=last_words) as stop:
+    with ending_the_job(
+        comm,
+        position,
+        record=FOLDER / "end.txt",
+        last_words=last_words,
+        timeout=TIMEOUT,
+        stacks=lambda: FOLDER / "stacks.txt",
+    ) as stop:
         pids = comm.share(os.getpid())
         for step in range(NUM_STEPS):
             position.step, position.phase = step, "gradient"
@@ -112,13 +145,15 @@ def run(deed: str, culprit: int) -> int:
                 (FOLDER / "ready.part").rename(FOLDER / "ready")
             if step == BAD_STEP and culprit in (comm.process, -1):
                 DEEDS[deed]()
-            mix()
+            if deed == "absent" and step == BAD_STEP and comm.process != culprit:
+                comm.share("present")
+            rows = mix()
             time.sleep(STEP_SECONDS)
-            if stop.agreed(step):
+            if stop.agreed(step).stop:
                 break
         position.phase = "closing"
         if comm.process == 0:
-            (FOLDER / "closed").write_text(str(position.step))
+            (FOLDER / "closed").write_text(str(rows))
     return stop.exit_code
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +90,26 @@ class Job:
             time.sleep(0.05)
         assert left_behind(self.folder) == []
         return Ended(code, (self.folder / "output").read_text(), seconds, self.folder)
+
+
+def wait_for(job: Job, condition: Callable[[], object]) -> None:
+    """Wait until something holds that the job brings about."""
+    deadline = time.monotonic() + 2 * START_SECONDS
+    while not condition():
+        if time.monotonic() > deadline or job.process.poll() is not None:
+            pytest.fail(f"it did not come: {(job.folder / 'output').read_text()}")
+        time.sleep(0.01)
+
+
+def pid_of(job: Job, process: int) -> int:
+    """The pid of a process of the job, by what its launcher has told it."""
+    marks = {f"{name}={process}".encode() for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK")}
+    [pid] = [
+        pid
+        for pid in left_behind(job.folder)
+        if marks & set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    ]
+    return pid
 
 
 def left_behind(folder: Path) -> list[int]:

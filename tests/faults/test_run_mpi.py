@@ -6,12 +6,10 @@ import os
 import shlex
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from jobs import MPIRUN, NEED_MPI, START_SECONDS, Ended, Job, left_behind
+from jobs import MPIRUN, NEED_MPI, START_SECONDS, Ended, pid_of, wait_for
 
 from gossip import trace
 from gossip.errors import UserError
@@ -22,20 +20,12 @@ pytestmark = NEED_MPI
 RUN = [sys.executable, "-m", "gossip.run"]
 LAUNCH = [sys.executable, "-m", "gossip.launch", "-n"]
 OPTIONS = shlex.split("--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1")
-FILES = {"config.toml", "trace.arrows", "summary.json", "figure.png"}
+FILES = {"config.toml", "trace.arrows", "summary.json", "figure.png", "checkpoint"}
 LONG = ["--steps", "1000", "--monitor-every", "50"]
 
 
 def mpirun(*command: str) -> list[str]:
     return [MPIRUN, "-n", "2", *command]
-
-
-def wait_for(job: Job, condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        if time.monotonic() > deadline or job.process.poll() is not None:
-            pytest.fail(f"it did not come: {(job.folder / 'output').read_text()}")
-        time.sleep(0.01)
 
 
 def has_rows(folder: Path) -> bool:
@@ -46,17 +36,6 @@ def has_rows(folder: Path) -> bool:
 
 def summary(folder: Path) -> dict:
     return json.loads((folder / "summary.json").read_text())
-
-
-def pid_of(job: Job, process: int) -> int:
-    """The pid of a process of the job, by what its launcher has told it."""
-    marks = {f"{name}={process}".encode() for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK")}
-    [pid] = [
-        pid
-        for pid in left_behind(job.folder)
-        if marks & set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-    ]
-    return pid
 
 
 def mistake(ended: Ended) -> str:
