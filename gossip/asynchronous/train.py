@@ -82,7 +82,8 @@ def train(
             if regular:
                 record(run.observe(engine))
             due = on_time and keep is not None and keep.due(t + 1)
-            if keep is not None and (due or answer.keep or answer.stop or done):
+            ends = answer.stop or answer.failure is not None or done
+            if keep is not None and (due or answer.keep or ends):
                 with outcome.clock("checkpoint"):
                     run.keep(engine, keep)
             if outcome.interrupted or outcome.failure:

@@ -34,6 +34,8 @@ RELAY_SECONDS = 0.1
 """How long mpirun gets to pass a message on before it is told to end everything."""
 SPEAKER_SECONDS = 2.0
 """How long a failing process waits for the one that is already printing the message."""
+WITNESS_SECONDS = 0.5
+"""How long one that only lost its connection lets the watcher name the process that died."""
 HIGH_FD = 1000
 """A file number above those of all other open files."""
 
@@ -211,6 +213,8 @@ class Host:
         if planned and self._comm.everyone_arrives(ARRIVAL_SECONDS):
             self.leave()
             return
+        if self._comm.lost(error):
+            time.sleep(WITNESS_SECONDS)
         self._speak(lambda: say(self._message(error), self._record))
         self._abort(self._code(error))
 
@@ -238,6 +242,8 @@ class Host:
         place = f"{self.name} failed at {self._position}"
         if isinstance(error, UserError):
             return f"{place}: {error}"
+        if self._comm.lost(error):
+            return f"{place}: it cannot reach another process any more ({error}); the job ends"
         trace = "".join(traceback.format_exception(error))
         return f"{trace}{place}: {type(error).__name__}: {error}"
 

@@ -1,0 +1,80 @@
+"""Runs of one process for the fault tests, forked from one that has imported everything.
+
+What takes most of a small run's time is the import of torch; a forked process ends, and is
+killed, as any other. Orders come as lines of JSON on stdin, answers go to stdout.
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+
+def imports() -> None:
+    """All that a run imports on its way."""
+    import sklearn.datasets
+    import torch
+
+    from gossip import run
+    from gossip.report import figures
+
+    sklearn.datasets.load_digits()
+    torch.optim.SGD([torch.zeros(1)])  # imports much on its own
+    assert run
+    assert figures
+
+
+def start(order: dict) -> int:
+    """Fork a run: its pid, which is that of its session, too."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.setsid()
+        output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
+            os.dup2(source, number)
+        os.chdir(order["folder"])
+        code = become(order)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def become(order: dict) -> int:
+    """The run."""
+    from gossip.report import figures
+    from gossip.run import main
+    from tests.faults import deeds
+
+    if not order["draws"]:
+        figures.study_figure, figures.save = (lambda runs: None), (lambda figure, path: path)
+    for deed in order["deeds"]:
+        deeds.arm(deed)
+    return main(order["options"])
+
+
+def ended(pid: int) -> int | None:
+    """The exit code, negative for a signal; None while it runs."""
+    done, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if done else None
+
+
+def main() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    imports()
+    for line in sys.stdin:
+        order = json.loads(line)
+        answer = start(order) if "options" in order else ended(order["pid"])
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

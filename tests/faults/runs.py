@@ -1,0 +1,154 @@
+"""Small runs for the fault tests: how they are started, and what must be the same in two."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from jobs import ROOT, START_SECONDS, Ended
+
+from gossip import trace
+from gossip.checkpoint import Snapshot, newest, read
+
+STEPS = 40
+LEARNERS = 6
+SHORT = shlex.split(
+    f"--dataset digits --batch-size 10 --learners {LEARNERS} --widths 8 --lr 0.1 --momentum 0.9"
+    " --dtype float64 --algorithm dpsgd --monitor cheap --monitor-every 5 --checkpoint-every 5"
+)
+"""Of all these runs; `--steps` and `--out` are missing."""
+NUM_STEPS = ["--steps", str(STEPS)]
+
+
+class Run:
+    """A run of one process; like jobs.Job, of which it has what wait_for asks for."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: Sequence[str],
+        deeds: Sequence[str] = (),
+        *,
+        output: Path | None = None,
+        draws: bool = False,
+    ) -> None:
+        """Start it in `folder`; a picture takes much longer than the run itself."""
+        self.folder, self.process = folder, self
+        self.output = output or folder / "output"
+        order = {"options": list(options), "deeds": list(deeds), "draws": draws}
+        self.pid = ask({**order, "output": str(self.output), "folder": str(folder)})
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            self._code = ask({"pid": self.pid})
+        return self._code
+
+    def send(self, signum: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def end(self, limit_seconds: float = START_SECONDS) -> Ended:
+        """Wait for the end; nothing of the run may be left then."""
+        start = time.monotonic()
+        while self.poll() is None:
+            if time.monotonic() > start + limit_seconds:
+                pytest.fail(f"still running: {self.output.read_text()}")
+            time.sleep(0.01)
+        assert in_session(self.pid) == []
+        seconds = time.monotonic() - start
+        return Ended(self.poll(), self.output.read_text(), seconds, self.folder)
+
+
+@cache
+def nursery() -> subprocess.Popen:
+    """Ends with the tests: then its stdin does."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+    command = [sys.executable, str(Path(__file__).with_name("nursery.py"))]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=clean, cwd=ROOT)
+
+
+def ask(order: dict) -> int:
+    pipes = nursery()
+    pipes.stdin.write(json.dumps(order) + "\n")
+    pipes.stdin.flush()
+    return json.loads(pipes.stdout.readline())
+
+
+def in_session(session: int) -> list[int]:
+    """Pids of the living processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its = stat.read_text(errors="replace").rpartition(")")[2].split()[:4]
+        except OSError:
+            continue  # it has just ended
+        if int(its) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def run(folder: Path, *options: str, deeds: Sequence[str] = ()) -> Ended:
+    """One process from its start to its end, in the parent of its run folder."""
+    return Run(folder, options, deeds).end()
+
+
+def begin(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
+    """A new run."""
+    return run(out.parent, *SHORT, *NUM_STEPS, "--out", str(out), *more, deeds=deeds)
+
+
+def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
+    """The run in `out`, taken up again."""
+    return run(out.parent, "--resume", str(out), *more, deeds=deeds)
+
+
+def summary(out: Path) -> dict:
+    return json.loads((out / "summary.json").read_text())
+
+
+def last(out: Path) -> Snapshot:
+    """The newest checkpoint of a run, of all learners."""
+    return read(newest(out / "checkpoint")[0], range(LEARNERS))
+
+
+def kept(out: Path) -> list[int]:
+    """Steps of its checkpoints, the last first."""
+    return [int(path.name.rpartition("-")[2]) for path in newest(out / "checkpoint")]
+
+
+def table(out: Path) -> dict[str, np.ndarray]:
+    """The trace, without the one column that no two runs have in common."""
+    rows = trace.load(out)
+    return {name: trace.column(rows, name) for name in rows.column_names if name != "seconds"}
+
+
+def assert_same(out: Path, undisturbed: Path, *, exact: bool, steps: int = STEPS) -> None:
+    """Two finished runs came to the same; bit for bit if `exact`, else to rounding."""
+    assert summary(out)["verdict"] == summary(undisturbed)["verdict"] == "converged"
+    rows, expected = table(out), table(undisturbed)
+    assert rows["step"].tolist() == list(range(steps + 1))
+    assert rows.keys() == expected.keys()
+    for name in rows:
+        if exact:
+            np.testing.assert_array_equal(rows[name], expected[name], name)
+        else:
+            np.testing.assert_allclose(rows[name], expected[name], 1e-9, 1e-9, err_msg=name)
+    mine, theirs = last(out), last(undisturbed)
+    assert mine.step == theirs.step == steps
+    assert mine.rows.keys() == theirs.rows.keys()
+    for name in mine.rows:
+        if exact:
+            assert torch.equal(mine.rows[name], theirs.rows[name]), name
+        else:
+            assert torch.allclose(mine.rows[name], theirs.rows[name], 1e-12, 1e-12), name
