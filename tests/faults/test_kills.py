@@ -8,10 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import MPIRUN, Job, left_behind, wait_for
-
-from gossip import report, restart, trace
-from runs import (
+from command_runs import (
     NUM_STEPS,
     SHORT,
     STEPS,
@@ -24,6 +21,9 @@ from runs import (
     summary,
     table,
 )
+from jobs import MPIRUN, Job, left_behind, wait_for
+
+from gossip import report, restart, trace
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 

@@ -10,11 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from jobs import Ended, wait_for
-
-from gossip import restart, trace
-from gossip.checkpoint import layout, newest
-from runs import (
+from command_runs import (
     NUM_STEPS,
     SHORT,
     STEPS,
@@ -27,6 +23,10 @@ from runs import (
     summary,
     table,
 )
+from jobs import Ended, wait_for
+
+from gossip import restart, trace
+from gossip.checkpoint import layout, newest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
