@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from torch import Tensor
 
 from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.partners import partner
 from gossip.comm.counter import HURRY, Counter
+from gossip.comm.overdue import Waiting
 from gossip.comm.pairwise import Pairwise
-from gossip.errors import UserError
 from gossip.study import Study
 
 PATIENCE_SECONDS, PATIENCE_GRADIENTS = 0.05, 10
@@ -28,16 +29,11 @@ class Processes:
     each gradient of a learner: fewer, the shorter gradients are beside a message.
 
     Raises:
-        UserError: the processes do not host one learner each, or as `Pairwise`.
+        UserError: as `Pairwise`.
     """
 
     def __init__(self, study: Study, learners: Learners, hurry: Callable[[], bool]) -> None:
-        comm = study.comm
-        if comm.processes != comm.n:
-            raise UserError(
-                f"ad-psgd with {comm.n} learners on {comm.processes} processes: it runs on one "
-                f"process for each learner or on one for all; start {comm.n} or 1"
-            )
+        self._waiting: Waiting = cast(Any, study.comm).waiting
         self._study, self._learners, self._hurry = study, learners, hurry
         self._exchange = Pairwise(learners.x)
         self._counter = Counter()
@@ -62,7 +58,7 @@ class Processes:
         if self._total < total:
             self._exchange.resume()
             self._go(total)
-            with self._learners.clock("communication_wait"):
+            with self._learners.clock("communication_wait"), self._waiting("a pause of all"):
                 self._exchange.pause()
             self._recount()
         return self._total
@@ -111,4 +107,5 @@ class Processes:
         self._sent_before = self._exchange.sent
         everyone = self._study.comm.gather(tally["gradients"].reshape(1))
         self._total = int(everyone.sum())
-        self._counter.set(self._total)
+        with self._waiting("all processes in a pause"):
+            self._counter.set(self._total)

@@ -178,7 +178,17 @@ def _has_row(study: Study, t: int) -> bool:
 
 
 def check(study: Study) -> None:
-    """Refuse rates that no asynchronous learner can have."""
+    """Refuse what asynchronous learners cannot have.
+
+    Raises:
+        UserError: a rate that looks at all learners, or processes that host several of many.
+    """
+    comm = study.comm
+    if comm.processes not in (1, comm.n):
+        raise UserError(
+            f"ad-psgd with {comm.n} learners on {comm.processes} processes: it runs on one "
+            f"process for each learner or on one for all; start {comm.n} or 1"
+        )
     if study.rule.needs_norms:
         rate = study.config.rate
         raise UserError(

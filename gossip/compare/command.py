@@ -20,6 +20,7 @@ from gossip.compare.options import PLACES, SHARED
 from gossip.config import Config, Gossip, Monitoring, from_tables, load, to_tables
 from gossip.errors import UserError
 from gossip.presets import PRESETS
+from gossip.reliability import Reliability
 
 NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))
 
@@ -33,6 +34,17 @@ class CommonGossip(Gossip):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CommonReliability(Reliability):
+    """What happens when something goes wrong; a run that does not come to its end is made again."""
+
+    checkpoint_every: Suppress[Fixed[int]] = 0
+    checkpoint_minutes: Suppress[Fixed[float]] = 10.0
+    checkpoint_keep: Suppress[Fixed[int]] = 2
+    on_failure: Suppress[Fixed[str]] = "stop"
+    timeout: Suppress[Fixed[float]] = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Common(Config):
     """What all methods share; those that a comparison sets itself are not offered."""
 
@@ -43,6 +55,7 @@ class Common(Config):
     """Passes over the training set, of every run."""
     gossip: CommonGossip = field(default_factory=CommonGossip)
     monitoring: Monitoring = field(default_factory=lambda: Monitoring(monitor="cheap"))
+    reliability: CommonReliability = field(default_factory=CommonReliability)
 
 
 @dataclass(frozen=True, kw_only=True)

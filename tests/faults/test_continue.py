@@ -85,3 +85,18 @@ def test_a_run_that_is_not_to_continue_ends(start_command, tmp_path):
     ended = job.end()
     assert ended.code in restart.LOST
     assert not [line for line in ended.told() if line.startswith("gossip.launch")]
+
+
+def test_learners_that_wait_for_nobody_do_not_wait_for_ever(start_command, tmp_path):
+    """AD-PSGD's others go on without a stopped learner, until they have to pause together."""
+    out = tmp_path / "out"
+    options = shlex.split("--dataset digits --batch-size 10 --learners 2 --widths 8 --lr 0.1")
+    options += shlex.split("--algorithm ad-psgd --monitor-every 100 --steps 1000000 --timeout 3")
+    job = start_command([*LAUNCH, "2", *options, "--checkpoint-every", "100", "--out", str(out)])
+    wait_for(job, lambda: restart.checkpoints(out))
+    os.kill(pid_of(job, 1), signal.SIGSTOP)
+    ended = job.end(START_SECONDS)
+    assert ended.code == os.EX_TEMPFAIL
+    assert " has waited 3 s " in ended.text
+    assert (out / "stacks.txt").exists()
+    assert left_behind(tmp_path) == []
