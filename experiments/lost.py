@@ -5,7 +5,7 @@ python -m experiments.lost [--seeds 0 1 2]    about 2 minutes a seed on 2 quiet 
 Sixteen processes train DPSGD on MNIST; a random one is killed (kill -9) at about steps 300, 700
 and 1100, and the job goes on by `--on-failure continue`. Which way it does depends on the MPI: by
 checkpoint on fewer processes (MPICH), or without the lost learners (Open MPI, where that works).
-The same seeds are trained undisturbed, in one process.
+The same seeds are trained undisturbed, in one process. The rows of another MPI stay in the table.
 """
 
 import os
@@ -22,7 +22,7 @@ import tyro
 from experiments import tables
 from experiments.command import guarded
 from experiments.jobs import launched, mean_and_spread, processes_of
-from gossip import folder
+from gossip import folder, launch
 from gossip.config import Config, Monitoring
 from gossip.errors import UserError
 from gossip.sweep import run_all
@@ -81,7 +81,8 @@ def run(options: Command) -> None:
     for seed in options.seeds:
         rows.append(disturbed(seed))
         print(rows[-1], file=sys.stderr)
-    tables.write(rows, TABLE)
+    others = [row for row in tables.read(TABLE) if row["mpi"] != rows[0]["mpi"]]
+    tables.write([*others, *rows], TABLE)
     for name in ("undisturbed", "disturbed"):
         errors = [100 * row[name] for row in rows]
         print(f"test error, {name}: {mean_and_spread(errors)} %, seeds {options.seeds}")
@@ -99,6 +100,7 @@ def disturbed(seed: int) -> dict[str, Any]:
     summary = folder.read_summary(out)
     whole = folder.read_summary(FOLDER / f"whole-{seed}")
     return {
+        "mpi": launch.kind_of(launch.find_mpirun()),
         "seed": seed,
         "killed_at": " ".join(map(str, killer.killed)),
         "restarts": said.count(" goes on from "),

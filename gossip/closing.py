@@ -1,8 +1,21 @@
 """What every loop does with a run at its checkpoints and at its end."""
 
+from gossip.comm.stop import Answer, Wish
 from gossip.evaluation import evaluate, mean_row, scores_of, statistics
 from gossip.live import Live
+from gossip.nonfinite import raises
 from gossip.study import Study
+
+
+def heard(study: Study, live: Live, answer: Answer, *, last: bool) -> tuple[int, str] | None:
+    """What ends the run by a failure, as all processes know it. Collective.
+
+    They do not talk at every step, but before a run may end well they do.
+    """
+    if not (last and raises(study)):
+        return answer.failure
+    wishes = [Wish(failure=failure) for failure in study.comm.share(live.failure)]
+    return Answer(answer.stop, wishes).failure
 
 
 def weights_are_finite(study: Study, live: Live) -> bool:
@@ -20,7 +33,7 @@ def finish(study: Study, live: Live) -> dict[str, float]:
         train_loss, train_error = evaluate(task, comm, row, task.train, own)
         scores = scores_of(study, row, own)
     if outcome.failure:
-        outcome.verdict.fail(t - 1, outcome.failure)
+        outcome.verdict.fail(*outcome.failure)
     elif not outcome.interrupted:
         outcome.verdict.end(t, train_loss)
     outcome.final = {"train_loss": train_loss, "train_error": train_error, **scores}

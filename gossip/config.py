@@ -322,13 +322,11 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
     for table, key in (("gossip", "topology"), ("data", "dataset"), ("model", "model")):
         section = tables.get(table)
         value = section.get(key) if isinstance(section, dict) else None
-        if isinstance(section, dict) and isinstance(value, str) and ":" in value:
-            if key not in flags:
-                raise UserError(
-                    f"config file {path} names code, {key} = {value!r}: if you trust it, say so on "
-                    f"the command line, --{key} {value}"
-                )
-            del section[key]
+        if isinstance(value, str) and ":" in value and key not in flags:
+            raise UserError(
+                f"config file {path} names code, {key} = {value!r}: if you trust it, say so on "
+                f"the command line, --{key} {value}"
+            )
     return from_tables(tables)
 
 

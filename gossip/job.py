@@ -25,7 +25,7 @@ from gossip.loops import columns, run_loop
 from gossip.outcome import Outcome
 from gossip.record import Record
 from gossip.study import Study
-from gossip.survivors import LostProcessError, as_then, remaining
+from gossip.survivors import LostProcessError, as_then, from_the_start, remaining
 from gossip.sweep import FINAL
 
 T = TypeVar("T")
@@ -69,7 +69,8 @@ class Job:
         first = self.study.comm.process == 0
         outcome = None
         names = self.names if left is None else self.names[self.names.index(left.name) :]
-        with self._lock():
+        with self._held(self.out):
+            on_first(self.study.comm, self._introduce)
             for name in names:
                 start = left.start if left is not None and name == left.name else None
                 outcome = self._train(name, start)
@@ -83,39 +84,65 @@ class Job:
         return outcome
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Process 0 holds the lock, and says what is about to run."""
+    def _held(self, folder: Path) -> Iterator[None]:
+        """In this block process 0 holds the lock on a folder, which may have to be made."""
         comm = self.study.comm
-        lock = locked(self.out, say) if comm.process == 0 else nullcontext()
-        on_first(comm, lock.__enter__)
+
+        def take() -> None:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.__enter__()
+
+        lock = locked(folder, say) if comm.process == 0 else nullcontext()
+        on_first(comm, take)
         try:
-            if comm.process == 0:
-                if len(self.names) > 1:
-                    run_folder.write_config(self.out, to_tables(self.study.config))
-                say(introduction(self.study, self.names, self.out))
             yield
         finally:
-            lock.__exit__(None, None, None)
+            if comm.process == 0:
+                lock.__exit__(None, None, None)
+
+    def _introduce(self) -> None:
+        """Say what is about to run; on process 0."""
+        if len(self.names) > 1:
+            run_folder.write_config(self.out, to_tables(self.study.config))
+        say(introduction(self.study, self.names, self.out))
 
     def _train(self, name: str, left: Snapshot | None) -> Outcome | None:
         """One run: new, from its newest checkpoint, or what is `left` of it in memory."""
         study, comm, folder = self.study, self.study.comm, self.folders[name]
         tell = say if comm.process == 0 else lambda text: None
-        start = left
-        if left is not None:
-            start = with_record(left, folder, comm)
-        elif self.again:
-            if on_first(comm, lambda: is_finished(folder, study.steps)):
-                tell(f"{name}: finished already")
-                return None
-            start = take_up(folder, study, tell)
-            study = study if start is None else as_then(study, start)
-        if self.again or left is not None:
-            tell(f"{name}: goes on at step {start.step if start else 0} of {study.steps}")
-        with Record(study, name, folder, start, again=self.again, columns=columns(name)) as record:
-            self.records.append(record)
+        with nullcontext() if folder == self.out else self._held(folder):
+            start = left
             if left is not None:
-                record.fill(left.step)
+                start = with_record(left, folder, comm)
+            elif self.again:
+                if on_first(comm, lambda: is_finished(folder, study.steps)):
+                    tell(f"{name}: finished already")
+                    return None
+                start = take_up(folder, study, tell)
+                on_first(comm, lambda: check_going_on(folder, start, study.steps))
+            if start is None:
+                study = from_the_start(study)
+            elif left is None:
+                study = as_then(study, start)
+            if self.again or left is not None:
+                tell(f"{name}: goes on at step {start.step if start else 0} of {study.steps}")
+            return self._recorded(study, name, start, tell, gap=left is not None)
+
+    def _recorded(
+        self,
+        study: Study,
+        name: str,
+        start: Snapshot | None,
+        tell: Callable[[str], None],
+        *,
+        gap: bool,
+    ) -> Outcome:
+        """Train with a record, whose trace may have a `gap` of steps that nobody can tell of."""
+        path, more = self.folders[name], columns(name)
+        with Record(study, name, path, start, again=self.again, columns=more) as record:
+            self.records.append(record)
+            if gap and start is not None:
+                record.fill(start.step)
             try:
                 return self._loop(study, name, record, start, tell)
             except LostProcessError as lost:
@@ -147,8 +174,7 @@ class Job:
             keep.close()
         return outcome
 
-    @staticmethod
-    def _survived(study: Study, name: str, lost: LostProcessError) -> BaseException:
+    def _survived(self, study: Study, name: str, lost: LostProcessError) -> BaseException:
         """`lost` with how the others go on, or else the error that it began with."""
         comm = study.comm.survivors()
         cause = lost.__cause__ or lost
@@ -159,7 +185,7 @@ class Job:
         except UserError as error:
             cause.add_note(f"the learners that are left cannot go on by themselves: {error}")
             return cause
-        lost.name = name
+        lost.name, lost.requested = name, self.stop.requested
         return lost
 
 
@@ -206,7 +232,22 @@ def new_folder(out: Path | None) -> Path:
 def is_finished(folder: Path, steps: int) -> bool:
     """Whether the run in `folder` has come to its end, and was to have so many steps at most."""
     summary = run_folder.read_summary(folder)
-    return summary.get("verdict") in FINAL and summary.get("steps_planned") == steps
+    ended = summary.get("verdict") in FINAL and "failure" not in summary
+    return ended and summary.get("steps_planned") == steps
+
+
+def check_going_on(folder: Path, start: Snapshot | None, steps: int) -> None:
+    """Refuse to go on where that would lose something.
+
+    Raises:
+        UserError: the run is finished but has no checkpoint, or is further than it is to go.
+    """
+    if start is not None and start.step > steps:
+        raise UserError(f"{folder} is at step {start.step} already, beyond --steps {steps}")
+    if start is None and run_folder.read_summary(folder).get("verdict") in FINAL:
+        raise UserError(
+            f"{folder} is finished and has no checkpoint to go on from: begin a new run"
+        )
 
 
 def on_first(comm: Communicator, function: Callable[[], T]) -> T:

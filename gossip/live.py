@@ -37,6 +37,9 @@ class Live:
     skipped: list[Tensor] = field(default_factory=list)
     """Which learners those steps left out, [local] each; empty where that cannot be."""
 
+    failure: tuple[int, str] | None = None
+    """The step at which something happened that ends the run, and a sentence."""
+
     @property
     def state(self) -> State:
         """Weights, optimizer and number of steps."""

@@ -8,19 +8,25 @@ from gossip.live import Live
 from gossip.study import Study
 
 
-def noted(study: Study, live: Live, step: Step) -> str | None:
-    """Keep which rows this step left as they were; gives what ends the run, if that does.
+def note(study: Study, live: Live, step: Step) -> None:
+    """Keep which rows this step left as they were, and what ends the run, if that does.
 
     SSGD leaves a step out for all learners, since their average is not finite; DPSGD only for the
     learner itself, which goes on averaging its last weights with its neighbours.
     """
     skipped = live.state.optimizer.skipped
     if skipped is None:
-        return None
+        return
     live.skipped.append(skipped.expand(len(study.comm.hosted)))
-    if study.config.reliability.on_nonfinite != "raise" or not skipped.any():
-        return None
-    return _sentence(study, live.state.step - 1, step)
+    if live.failure or not raises(study) or not skipped.any():
+        return
+    t = live.state.step - 1
+    live.failure = t, _sentence(study, t, step)
+
+
+def raises(study: Study) -> bool:
+    """Whether a gradient that is not finite ends the run."""
+    return study.config.reliability.on_nonfinite == "raise"
 
 
 def counted(study: Study, live: Live, t: int) -> dict[str, float]:
@@ -28,7 +34,7 @@ def counted(study: Study, live: Live, t: int) -> dict[str, float]:
 
     Args:
         study: whose learners.
-        live: what has been `noted`; the counts of the run are brought up to date.
+        live: what has been noted; the counts of the run are brought up to date.
         t: the last step.
     """
     if not live.skipped:

@@ -79,8 +79,8 @@ class Outcome:
     """Steps left out per learner because a gradient was not finite."""
     first_skip: int | None = None
     """The first step in which a learner's was."""
-    failure: str | None = None
-    """What ended the run by `--on-nonfinite raise`, in a sentence."""
+    failure: tuple[int, str] | None = None
+    """What ended the run by `--on-nonfinite raise`: the step, and a sentence."""
     resumed_at: list[int] = field(default_factory=list)
     """Steps at which the run was taken up again from a checkpoint."""
     lost_at: list[tuple[int, int]] = field(default_factory=list)

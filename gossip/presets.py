@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,10 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
             raise UserError(
                 f"--resume {known.resume}: no run there, as there is no {run_folder.CONFIG}"
             )
-        return known.config, known.preset, load(known.resume / run_folder.CONFIG, said)
+        config = load(known.resume / run_folder.CONFIG, said)
+        if "steps" in said and "epochs" not in said:  # one thing in two units
+            config = replace(config, epochs=None)
+        return known.config, known.preset, config
     config = load(known.config, said) if known.config else Config()
     if known.preset:
         config = apply(known.preset, config, said)

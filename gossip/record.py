@@ -86,9 +86,8 @@ class Record:
     def fill(self, step: int) -> None:
         """Give the steps before `step` that have no row yet one that tells nothing of them."""
         first = int(self._newest.get("step", -1)) + 1
-        epoch = self._study.sampler.epoch
         if self._writes and first < step:
-            self.rows([{"step": t, "epoch": epoch(t)} for t in range(first, step)])
+            self.rows([{"step": t} for t in range(first, step)])
 
     def sync(self) -> int:
         """Have the rows so far survive the machine; how many there are."""
@@ -215,6 +214,8 @@ def _faults(outcome: Outcome) -> dict[str, Any]:
     if outcome.first_skip is not None:
         found["skipped_steps_per_learner"] = outcome.skips
         found["first_skipped_step"] = outcome.first_skip
+    if outcome.failure:
+        found["failure"] = outcome.failure[1]
     if outcome.resumed_at:
         found["resumed_at"] = outcome.resumed_at
     if outcome.lost_at:

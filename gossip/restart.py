@@ -96,7 +96,7 @@ def next_try(last: Try, code: int) -> tuple[Try | None, str]:
     ended = f"a process was lost (code {code})"
     try:
         config = read_config(out)
-        learners = config["gossip"]["learners"]
+        learners = learners_left(out) or config["gossip"]["learners"]
         policy = asked or config.get("reliability", {}).get("on_failure")
         processes = fewer(last.processes, learners)
         if ASYNCHRONOUS in config.get("algorithm", ()):
@@ -141,24 +141,40 @@ def read_config(out: Path) -> dict[str, Any]:
         return tables.from_toml(file.read(tables.MOST_TOML_BYTES + 1))
 
 
-def is_finished(out: Path) -> bool:
-    """Whether every run in the folder has come to its end; True also where there is no run."""
+def folders_of(out: Path) -> list[Path]:
+    """The folders of the runs, in their order; none where there is no config."""
     try:
         names = read_config(out)["algorithm"]
     except (OSError, ValueError, KeyError):
-        return True
+        return []
     several = isinstance(names, list) and len(names) > 1
-    folders = [out / str(name) for name in names] if several else [out]
-    return all(verdict(folder) in FINAL for folder in folders)
+    return [out / str(name) for name in names] if several else [out]
+
+
+def learners_left(out: Path) -> int | None:
+    """Learners of the newest checkpoint: fewer than at the beginning if some were lost.
+
+    Returns:
+        None: there is none, or none that says so.
+    """
+    for folder in reversed(folders_of(out)):
+        step = checkpoints(folder).get("")
+        if step is None:
+            continue
+        manifest = folder / "checkpoint" / f"step-{step:09d}" / "manifest.json"
+        n = _json(manifest).get("n")
+        return n if isinstance(n, int) and n > 0 else None
+    return None
+
+
+def is_finished(out: Path) -> bool:
+    """Whether every run in the folder has come to its end; True also where there is no run."""
+    return all(verdict(folder) in FINAL for folder in folders_of(out))
 
 
 def verdict(folder: Path) -> str | None:
     """What the summary of a run says came of it; None if it has none, or none of ours."""
-    try:
-        with (folder / SUMMARY).open("rb") as file:
-            return tables.from_json(file.read(tables.MOST_BYTES + 1)).get("verdict")
-    except (OSError, ValueError):
-        return None
+    return _json(folder / SUMMARY).get("verdict")
 
 
 def checkpoints(out: Path) -> dict[str, int]:
@@ -170,3 +186,12 @@ def checkpoints(out: Path) -> dict[str, int]:
             if match := CHECKPOINT.fullmatch(manifest.parent.name):
                 newest[run] = max(newest.get(run, 0), int(match[1]))
     return newest
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """A table that may be missing or damaged: then it is empty."""
+    try:
+        with path.open("rb") as file:
+            return tables.from_json(file.read(tables.MOST_BYTES + 1))
+    except (OSError, ValueError):
+        return {}

@@ -1,6 +1,7 @@
 """The command: `python -m gossip.run`, alone or under mpirun."""
 
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from gossip.job import Job, new_folder, on_first, say
 from gossip.loops import check
 from gossip.presets import PRESETS, starting_point
 from gossip.record import Record
+from gossip.restart import learners_left
 from gossip.study import prepare
 from gossip.survivors import LostProcessError
 
@@ -55,19 +57,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def start() -> int:
         command = together(lambda: parse(sys.argv[1:] if argv is None else argv))
-        gossip_options = command.options.gossip
-        make = together(lambda: choose(gossip_options.backend, gossip_options.learners))
+        make = together(lambda: choose(command.options.gossip.backend, learners(command)))
         return run(command, make())
 
     return told(start)
 
 
-def told(command: Callable[[], int]) -> int:
-    """The exit code of `command`; a mistake or Ctrl-C is said in one line."""
+def learners(command: Command) -> int:
+    """How many there are: those of the run that is resumed, if it has lost some."""
+    left = None if command.resume is None else learners_left(command.resume)
+    return left or command.options.gossip.learners
+
+
+def told(command: Callable[[], int], *, first: bool | None = None) -> int:
+    """The exit code of `command`; the `first` process says a mistake or Ctrl-C in one line."""
     try:
         return command()
     except UserError as error:
-        if speaks() or isinstance(error, NoMPIError):
+        if (speaks() if first is None else first) or isinstance(error, NoMPIError):
             print(f"gossip.run: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:  # before the run listens to it, or the second Ctrl-C
@@ -95,14 +102,26 @@ def run(command: Command, comm: Communicator, left: LostProcessError | None = No
     guard = ending_the_job(comm, position, last_words=last_words, timeout=timeout, stacks=stacks)
     try:
         with guard as stop:
+            if left is not None:
+                stop.requested = stop.requested or left.requested
             job = begun(command, comm, position, stop, records, left)
             outcome = job.run(left)
             if outcome is not None and outcome.failure:
-                raise UserError(outcome.failure)
+                raise UserError(outcome.failure[1])
     except LostProcessError as lost:
-        lost.records, others = records, lost
-        leave(told(lambda: run(command, others.study.comm, others)))
+        lost.records = records
+        leave(gone_on(command, lost))
     return stop.exit_code
+
+
+def gone_on(command: Command, left: LostProcessError) -> int:
+    """The exit code of a job that goes on with the learners that are left, whatever comes."""
+    comm = left.study.comm
+    try:
+        return told(lambda: run(command, comm, left), first=comm.process == 0)
+    except Exception:
+        traceback.print_exc()
+        return 1
 
 
 def parse(argv: Sequence[str]) -> Command:

@@ -109,7 +109,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         dataset,
         task,
         sampler,
-        topology(config),
+        topology(config, comm.n),
         rates,
         max(1, math.ceil(rates.most_steps)),
         make_monitor,
@@ -191,8 +191,8 @@ def _model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
     return make
 
 
-def topology(config: Config) -> topologies.Topology:
-    """The config's topology for its number of learners.
+def topology(config: Config, n: int) -> topologies.Topology:
+    """The config's topology for n learners: all that it names, or those that are left.
 
     Raises:
         UserError: there is none.
@@ -207,7 +207,7 @@ def topology(config: Config) -> topologies.Topology:
     if builder is not None and "seed" in inspect.signature(builder).parameters:
         options.setdefault("seed", config.seed)
     try:
-        return topologies.build(gossip.topology, gossip.learners, **options)
+        return topologies.build(gossip.topology, n, **options)
     except topologies.TopologyError as error:
         raise UserError(str(error)) from error
 

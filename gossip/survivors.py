@@ -33,6 +33,8 @@ class LostProcessError(GoingOn):
         self.start: Snapshot
         self.records: list[Any]
         """Of the runs so far."""
+        self.requested: int
+        """The signal by which the run had been asked to stop; 0: none."""
 
 
 def can_lose(study: Study, *, shared: bool) -> bool:
@@ -53,7 +55,8 @@ def remaining(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, 
     """Study and state of the learners that are left. Collective among them.
 
     The slowest learner skips the steps that the fastest is ahead: the run goes on at the latter's.
-    The learning rate stays that of the beginning, also where it was scaled by n.
+    The learning rate stays that of the beginning, also where it was scaled by n, and so do the
+    length of the run and the stragglers: the config still names all learners.
 
     Args:
         study: of all learners.
@@ -66,14 +69,12 @@ def remaining(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, 
     known = comm.share({"step": lost.step, "facts": dict(lost.facts)})
     step = max(each["step"] for each in known)
     facts = max(known, key=lambda each: each["step"])["facts"]
-    config = replace(study.config, gossip=replace(study.config.gossip, learners=comm.n))
-    rebuilt = topology(config)
+    name, rebuilt = study.config.gossip.topology, topology(study.config, comm.n)
     before, after = topologies.certificate(study.topology), topologies.certificate(rebuilt)
     if not after.connected or before.column_stochastic > after.column_stochastic:
-        raise UserError(f"topology {config.gossip.topology} does not average {comm.n} learners")
+        raise UserError(f"topology {name} does not average {comm.n} learners")
     smaller = replace(
         study,
-        config=config,
         comm=comm,
         sampler=study.sampler.without(comm.hosted, comm.n, step),
         topology=rebuilt,
@@ -82,6 +83,11 @@ def remaining(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, 
     progress = step / study.rule.most_steps
     facts = {**facts, "progress": progress, "lost_at": [*facts.get("lost_at", []), [step, comm.n]]}
     return smaller, replace(lost, step=step, rows=rows, facts=facts)
+
+
+def from_the_start(study: Study) -> Study:
+    """The study of the next run, of the learners that are left."""
+    return replace(study, sampler=replace(study.sampler, since=0, drawn=0))
 
 
 def as_then(study: Study, start: Snapshot) -> Study:

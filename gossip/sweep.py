@@ -85,7 +85,7 @@ def run_one(config: Config, folder: Path) -> None:
         outcome = run_loop(study, name, record=record.rows)
         record.close(outcome)
     if outcome.failure:
-        raise UserError(outcome.failure)
+        raise UserError(outcome.failure[1])
 
 
 def log_of(folder: Path) -> Path:

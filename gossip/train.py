@@ -10,14 +10,14 @@ from torch import Tensor
 from gossip.algorithms import Algorithm, Gradient, State, Step
 from gossip.checkpoint import Snapshot
 from gossip.clock import Clock
-from gossip.closing import finish, weights_are_finite
+from gossip.closing import finish, heard, weights_are_finite
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
 from gossip.evaluation import mean_row, scores_of, statistics
 from gossip.live import Live, begin, resume, snapshot
 from gossip.monitor import Moment
-from gossip.nonfinite import counted, noted
+from gossip.nonfinite import counted, note
 from gossip.outcome import SAID, Keep, Outcome, Record, Rows, Talk, at_every_step
 from gossip.study import Study
 from gossip.survivors import LostProcessError, can_lose
@@ -97,16 +97,16 @@ def _steps(
             )
         before, outcome.state = live.state, state
         live.losses.append(step.losses.expand(len(comm.hosted)))
-        failure = noted(study, live, step)
-        answer = talk(t, Wish(keep is not None and keep.overdue(), failure))
+        note(study, live, step)
+        answer = talk(t, Wish(keep is not None and keep.overdue(), live.failure))
         done = live.rates.progress >= 1
-        outcome.failure = answer.failure
+        outcome.failure = heard(study, live, answer, last=done)
         outcome.interrupted = answer.stop and not done
         moment = partial(_moment, algorithm, before, step, state, inputs, labels, comm)
         regular = t % every == 0 or done
         if regular:
             record(_observe(study, live, moment()))
-        last = answer.stop or answer.failure is not None or done
+        last = answer.stop or outcome.failure is not None or done
         if keep is not None and (keep.due(t + 1) or answer.keep or last):
             with clock("checkpoint"):
                 if weights_are_finite(study, live):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gossip import run, trace
 from gossip.comm.stacked import Stacked
+from gossip.comm.stop import Answer
 from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
 from gossip.folder import read_summary
 from gossip.optim import OPTIMIZERS, FlatOptimizer
@@ -120,13 +121,29 @@ def test_raise_ends_the_run_with_a_sentence(name):
     bad = poisoned_steps(study)
     first = int(bad.any(axis=1).argmax())
     assert outcome.state.step == first + 1
-    assert f"step {first}: " in outcome.failure
-    assert "not finite in last" in outcome.failure
+    step, sentence = outcome.failure
+    assert step == first
+    assert f"step {first}: " in sentence
+    assert "not finite in last" in sentence
     if name == "dpsgd":
-        assert f"learner {int(bad[first].argmax())} " in outcome.failure
+        assert f"learner {int(bad[first].argmax())} " in sentence
     assert outcome.verdict.as_dict()["diverged_at_step"] == first
     assert [row["step"] for row in rows[:-1]] == list(range(first + 1))
     assert torch.isfinite(outcome.state.x).all()
+
+
+@pytest.mark.parametrize("every", [7, 1000])
+def test_a_failure_is_heard_when_the_processes_talk_the_next_time(every):
+    """At the last step at the latest, with the step at which it happened."""
+
+    def talk(step, wish):
+        return Answer(False, [wish] if step % every == every - 1 else [])
+
+    study = prepare(config("dpsgd", "raise"), Stacked(4))
+    outcome = train(study, algorithm("dpsgd", study), talk=talk)
+    first = int(poisoned_steps(study).any(axis=1).argmax())
+    assert outcome.failure[0] == outcome.verdict.step == first
+    assert outcome.state.step == min(30, first + every - first % every)
 
 
 def test_the_command_keeps_the_folder_in_order(tmp_path, capsys):

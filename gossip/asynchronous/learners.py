@@ -9,6 +9,7 @@ from torch import Tensor
 from gossip.algorithms import AdPsgd
 from gossip.comm.failure import Position
 from gossip.live import Live
+from gossip.nonfinite import raises
 from gossip.study import Study
 
 COLUMNS = (
@@ -51,8 +52,11 @@ class Learners:
         }
         """Name -> [local]."""
         self.tally["lr"].fill_(torch.nan)
-        self.failure: str | None = None
-        """A gradient that was not finite, where that ends the run."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a gradient was not finite and that ends the run."""
+        return self._live.failure is not None
 
     def done(self, i: int) -> int:
         """Gradients that the hosted learner in row i has applied."""
@@ -131,9 +135,12 @@ class Learners:
         if not lost:
             self.tally["losses"][i] += 1
             self.tally["loss_sum"][i] += loss
-        elif self._study.config.reliability.on_nonfinite == "raise":
-            self.failure = (
-                f"gradient {self.done(i)} of learner {self.hosted[i]} is not finite (loss "
-                f"{loss:g}); a smaller --lr or a warm-up may help, --on-nonfinite skip leaves "
-                "such gradients out"
+        elif raises(self._study) and self._live.failure is None:
+            self._live.failure = (
+                self.done(i),
+                (
+                    f"gradient {self.done(i)} of learner {self.hosted[i]} is not finite (loss "
+                    f"{loss:g}); a smaller --lr or a warm-up may help, --on-nonfinite skip leaves "
+                    "such gradients out"
+                ),
             )

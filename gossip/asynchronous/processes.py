@@ -80,7 +80,7 @@ class Processes:
             self._gradient()
             if self._counter.add(1) >= total:
                 return
-            if self._hurry() or self._learners.failure:
+            if self._hurry() or self._learners.failed:
                 self._counter.add(HURRY)
                 return
 

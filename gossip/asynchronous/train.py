@@ -10,7 +10,7 @@ from gossip.asynchronous.observe import finished, observe
 from gossip.asynchronous.simulation import Simulation
 from gossip.checkpoint import Snapshot
 from gossip.clock import Clock
-from gossip.closing import weights_are_finite
+from gossip.closing import heard, weights_are_finite
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
 from gossip.errors import UserError
@@ -72,17 +72,17 @@ def train(
             t = live.state.step if comm.processes == 1 else _next(study, live.state.step, keep)
             total = engine.advance(comm.n * (t + 1))
             run.reached(min(t + 1, total // comm.n))
-            failure = run.learners.failure
-            answer = talk(max(0, run.done - 1), Wish(keep is not None and keep.overdue(), failure))
+            wish = Wish(keep is not None and keep.overdue(), live.failure)
+            answer = talk(max(0, run.done - 1), wish)
             done = run.done > last
-            outcome.failure = answer.failure
+            outcome.failure = heard(study, live, answer, last=done)
             outcome.interrupted = answer.stop and not done
             on_time = run.done == t + 1
             regular = on_time and _has_row(study, t)
             if regular:
                 record(run.observe(engine))
             due = on_time and keep is not None and keep.due(t + 1)
-            ends = answer.stop or answer.failure is not None or done
+            ends = answer.stop or outcome.failure is not None or done
             if keep is not None and (due or answer.keep or ends):
                 with outcome.clock("checkpoint"):
                     run.keep(engine, keep)

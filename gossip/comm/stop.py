@@ -31,8 +31,8 @@ class Wish(NamedTuple):
 
     keep: bool = False
     """It is time for a checkpoint."""
-    failure: str | None = None
-    """What ends the run: a sentence."""
+    failure: tuple[int, str] | None = None
+    """What ends the run: the step, and a sentence. Wished at every step until it is heard."""
 
 
 class Answer(NamedTuple):
@@ -49,9 +49,10 @@ class Answer(NamedTuple):
         return any(wish.keep for wish in self.wishes)
 
     @property
-    def failure(self) -> str | None:
-        """Why the run ends, by the first process that knows."""
-        return next((wish.failure for wish in self.wishes if wish.failure), None)
+    def failure(self) -> tuple[int, str] | None:
+        """Why the run ends: the first step, in the words of the process that knows most."""
+        told = [wish.failure for wish in self.wishes if wish.failure]
+        return min(told, key=lambda each: (each[0], -len(each[1])), default=None)
 
 
 NOTHING = Wish()

@@ -38,6 +38,6 @@ def test_gradients_that_are_not_finite_are_skipped_or_end_the_run():
     lost = iter([False] * 5 + [True])
     made = replace(made, config=replace(made.config, reliability=Reliability(on_nonfinite="raise")))
     outcome = asynchronous.train(made, algorithm)
-    assert "gradient 2 of learner 1 is not finite" in outcome.failure
+    assert "gradient 2 of learner 1 is not finite" in outcome.failure[1]
     assert outcome.state.step == 3
     assert outcome.verdict.diverged

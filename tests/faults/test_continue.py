@@ -47,7 +47,7 @@ def test_a_lost_process_costs_the_steps_since_the_last_checkpoint(start_command,
     steps = 400
     options = [*OPTIONS, "--steps", str(steps), "--checkpoint-every", "20"]
     if fault == signal.SIGSTOP:
-        options += shlex.split("--on-failure continue --timeout 4")
+        options += shlex.split("--on-failure continue --timeout 8")
     else:
         (tmp_path / "run.toml").write_text('[reliability]\non_failure = "continue"\n')
         options += ["--config", "run.toml"]

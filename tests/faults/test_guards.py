@@ -80,7 +80,7 @@ def test_a_second_ctrl_c_is_one_line(monkeypatch, capsys):
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("Ctrl-C was not heard")
 
-    monkeypatch.setattr(run, "run", interrupted)
+    monkeypatch.setattr(run, "begun", interrupted)
     assert run.main(["--backend", "stacked"]) == 130
     [line] = capsys.readouterr().err.splitlines()[-1:]
     assert line == "gossip.run: ended at once by Ctrl-C"
