@@ -42,11 +42,9 @@ class Ended:
 
     def told(self) -> list[str]:
         """Our own lines, without those of the MPI and of the traceback."""
-        return [
-            line
-            for line in self.text.splitlines()
-            if line.startswith(("learner", "error:", "gossip"))
-        ]
+        # Open MPI's mpirun may leave a NUL behind its own last line.
+        lines = (line.lstrip("\0") for line in self.text.splitlines())
+        return [line for line in lines if line.startswith(("learner", "error:", "gossip"))]
 
 
 class Job:
