@@ -20,7 +20,7 @@ from gossip.optim import OPTIMIZERS
 from gossip.options import at_least, names, not_negative
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
 from gossip.reliability import Reliability
-from gossip.tables import MOST_TOML_BYTES, from_toml
+from gossip.tables import read_toml
 
 DTYPES = ("float32", "float64")
 BATCH_NORMS = ("recalibrate", "average", "first")
@@ -313,8 +313,7 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
         UserError: no such file, not TOML, it names code, or as `from_tables`.
     """
     try:
-        with path.open("rb") as file:
-            tables = from_toml(file.read(MOST_TOML_BYTES + 1))
+        tables = read_toml(path)
     except OSError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
     except ValueError as error:

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import gossip
 import topologies
 from gossip.config import Config, to_tables
 from gossip.study import Study
+from gossip.tables import flat
 
 
 def fingerprints(study: Study) -> dict[str, str]:
@@ -50,22 +50,12 @@ FREE = (
 
 def differences(then: Config, now: Config) -> list[str]:
     """Options, other than those in FREE, in which two configs differ: 'rate.lr: 1.5 -> 1.0'."""
-    before, after = _flat(to_tables(then)), _flat(to_tables(now))
+    before, after = flat(to_tables(then)), flat(to_tables(now))
     return [
         f"{name}: {before.get(name)} -> {after.get(name)}"
         for name in sorted(before.keys() | after.keys())
         if name not in FREE and before.get(name) != after.get(name)
     ]
-
-
-def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in tables.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found
 
 
 def _digest(*parts: bytes) -> str:

@@ -1,8 +1,6 @@
 """The runs of one command: each algorithm in turn, in a folder of its own, from where it was."""
 
-import itertools
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -24,9 +22,10 @@ from gossip.lock import locked
 from gossip.loops import columns, run_loop
 from gossip.outcome import Outcome
 from gossip.record import Record
+from gossip.restart import free_folder
 from gossip.study import Study
 from gossip.survivors import LostProcessError, as_then, from_the_start, remaining
-from gossip.sweep import FINAL
+from gossip.verdict import FINAL
 
 T = TypeVar("T")
 
@@ -221,12 +220,7 @@ def new_folder(out: Path | None) -> Path:
     Raises:
         UserError: it exists already, or cannot be made or written to.
     """
-    if out is None:
-        out = Path("runs") / time.strftime("%Y%m%d-%H%M%S")
-        same_second = (out.with_name(f"{out.name}-{k}") for k in itertools.count(2))
-        while out.exists():
-            out = next(same_second)
-    return run_folder.create(out)
+    return run_folder.create(out or free_folder())
 
 
 def is_finished(folder: Path, steps: int) -> bool:

@@ -1,6 +1,6 @@
 """Whether a job that has lost a process is started again, and how; for `gossip.launch`.
 
-Imports nothing but the standard library: the launcher starts at once.
+Imports nothing that takes time: the launcher starts at once.
 """
 
 import itertools
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from gossip import tables
+from gossip.verdict import FINAL
 
 CONFIG = "config.toml"
 SUMMARY = "summary.json"
-FINAL = ("converged", "diverged")
 CHECKPOINT = re.compile(r"step-(\d+)")
 
 CRASHES = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
@@ -75,11 +75,16 @@ def with_folder(words: Sequence[str]) -> list[str]:
     may_continue = value_of(words, "on-failure") == "continue" or value_of(words, "config")
     if not may_continue or value_of(words, "out") or value_of(words, "resume"):
         return list(words)
+    return [*words, "--out", str(free_folder())]
+
+
+def free_folder() -> Path:
+    """runs/TIME, or runs/TIME-2 and so on: a folder that is not there."""
     out = Path("runs") / time.strftime("%Y%m%d-%H%M%S")
     same_second = (out.with_name(f"{out.name}-{k}") for k in itertools.count(2))
     while out.exists():
         out = next(same_second)
-    return [*words, "--out", str(out)]
+    return out
 
 
 def next_try(last: Try, code: int) -> tuple[Try | None, str]:
@@ -137,8 +142,7 @@ def read_config(out: Path) -> dict[str, Any]:
         OSError: it is not there, or cannot be read.
         ValueError: it is not TOML, or too large to be one of ours.
     """
-    with (out / CONFIG).open("rb") as file:
-        return tables.from_toml(file.read(tables.MOST_TOML_BYTES + 1))
+    return tables.read_toml(out / CONFIG)
 
 
 def folders_of(out: Path) -> list[Path]:
@@ -191,7 +195,6 @@ def checkpoints(out: Path) -> dict[str, int]:
 def _json(path: Path) -> dict[str, Any]:
     """A table that may be missing or damaged: then it is empty."""
     try:
-        with path.open("rb") as file:
-            return tables.from_json(file.read(tables.MOST_BYTES + 1))
+        return tables.read_json(path)
     except (OSError, ValueError):
         return {}

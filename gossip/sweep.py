@@ -25,8 +25,8 @@ from gossip.errors import UserError
 from gossip.loops import columns, run_loop
 from gossip.record import Record
 from gossip.study import prepare
+from gossip.verdict import FINAL
 
-FINAL = ("converged", "diverged")
 PRELOADED = ["gossip.run", "torch._dynamo"]
 """Imported once and not by each run; a torch optimizer brings in the second, in 1.5 s."""
 

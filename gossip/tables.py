@@ -2,6 +2,8 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 2**24
@@ -12,6 +14,39 @@ DEEPEST = 32
 """Levels of tables and lists in each other; a config has two."""
 MOST_DOTS = 2**22
 """Sum of the squares of the dots in each line: what keys a.a.a... cost the parser in memory."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; no more of it is read than one of ours may have.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as `from_toml`.
+    """
+    with path.open("rb") as file:
+        return from_toml(file.read(MOST_TOML_BYTES + 1))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; no more of it is read than one of ours may have.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as `from_json`.
+    """
+    with path.open("rb") as file:
+        return from_json(file.read(MOST_BYTES + 1))
+
+
+def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one: {"data": {"seed": 1}} is {"data.seed": 1}."""
+    result = {}
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            result.update(flat(value, f"{prefix}{key}."))
+        else:
+            result[prefix + key] = value
+    return result
 
 
 def from_toml(data: bytes) -> dict[str, Any]:

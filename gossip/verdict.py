@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+FINAL = ("converged", "diverged")
+"""The words for a run that has come to its end."""
 LOSS_FACTOR = 3.0
 """A run whose loss stays above this many times its first value has diverged, ..."""
 PATIENCE_STEPS = 50

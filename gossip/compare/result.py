@@ -10,7 +10,7 @@ import tomli_w
 from rich.console import Console
 
 from gossip import folder as run_folder
-from gossip import sweep, tables
+from gossip import sweep
 from gossip.comm.start import connect
 from gossip.compare import pictures, rows, table
 from gossip.compare.comparison import Comparison, Values
@@ -18,8 +18,8 @@ from gossip.compare.plan import Cell, Entry, choose, entries, plan
 from gossip.config import Config, to_tables
 from gossip.errors import UserError
 from gossip.report import Run, load_runs
-from gossip.report.runs import flat
 from gossip.study import prepare
+from gossip.tables import flat, read_toml
 
 FILE = "comparison.toml"
 RUNS = "runs"
@@ -128,9 +128,7 @@ def read(folder: Path) -> Comparison:
     """
     path = folder / FILE
     try:
-        with path.open("rb") as file:
-            data = file.read(tables.MOST_TOML_BYTES + 1)
-        return msgspec.convert(tables.from_toml(data), Comparison)
+        return msgspec.convert(read_toml(path), Comparison)
     except OSError as error:
         raise UserError(f"no comparison in {folder}: cannot read {path}") from error
     except ValueError as error:

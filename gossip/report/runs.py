@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gossip import folder as run_folder
 from gossip import trace
+from gossip.tables import flat
 
 NAMES = {"dpsgd": "DPSGD", "ssgd": "SSGD", "ssgd-star": "SSGD*"}
 """Algorithms as the literature writes them; others keep their name."""
@@ -100,17 +101,6 @@ def heading(runs: list[Run]) -> str:
         if values and values[0] is not None and all(value == values[0] for value in values):
             parts.append(str(form(values[0])))
     return ", ".join(part for part in parts if part)
-
-
-def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one: {"data": {"seed": 1}} is {"data.seed": 1}."""
-    result = {}
-    for key, value in tables.items():
-        if isinstance(value, Mapping):
-            result.update(flat(value, f"{prefix}{key}."))
-        else:
-            result[prefix + key] = value
-    return result
 
 
 def _load(folder: Path) -> Run:
