@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 
 import gossip
@@ -27,8 +28,9 @@ def origin(study: Study) -> dict[str, str]:
     }
 
 
+@cache
 def code() -> str:
-    """Of all source files of gossip and topologies."""
+    """Of all source files of gossip and topologies, as they were when it was first asked."""
     package = Path(gossip.__file__).parent
     sources = sorted([*package.rglob("*.py"), *Path(topologies.__file__).parent.rglob("*.py")])
     return _digest(*(source.read_bytes() for source in sources))

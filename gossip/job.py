@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console
 
@@ -15,6 +14,7 @@ from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position
 from gossip.comm.stop import Stop
+from gossip.comm.together import on_first
 from gossip.config import to_tables
 from gossip.errors import UserError
 from gossip.keeping import Checkpoints, take_up
@@ -26,8 +26,6 @@ from gossip.restart import free_folder
 from gossip.study import Study
 from gossip.survivors import LostProcessError, as_then, from_the_start, remaining
 from gossip.verdict import FINAL
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,19 +83,14 @@ class Job:
     @contextmanager
     def _held(self, folder: Path) -> Iterator[None]:
         """In this block process 0 holds the lock on a folder, which may have to be made."""
-        comm = self.study.comm
+        with ExitStack() as held:
 
-        def take() -> None:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock.__enter__()
+            def take() -> None:
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(folder, say))
 
-        lock = locked(folder, say) if comm.process == 0 else nullcontext()
-        on_first(comm, take)
-        try:
+            on_first(self.study.comm, take)
             yield
-        finally:
-            if comm.process == 0:
-                lock.__exit__(None, None, None)
 
     def _introduce(self) -> None:
         """Say what is about to run; on process 0."""
@@ -185,18 +178,15 @@ class Job:
             cause.add_note(f"the learners that are left cannot go on by themselves: {error}")
             return cause
         lost.name, lost.requested = name, self.stop.requested
+        lost.out, lost.records = self.out, self.records
         return lost
 
 
 def with_record(left: Snapshot, folder: Path, comm: Communicator) -> Snapshot:
     """What is left of a run, told how many rows of its trace there are."""
     rows = on_first(comm, lambda: trace.load(folder).num_rows)
-    return Snapshot(
-        step=left.step,
-        rows=left.rows,
-        shared=left.shared,
-        facts={**left.facts, "trace_rows": rows, "attempt": int(left.facts.get("attempt", 0)) + 1},
-    )
+    # What is in memory knows of no attempt to write it; one more than a job's that was not resumed.
+    return replace(left, facts={**left.facts, "trace_rows": rows, "attempt": 1})
 
 
 def say(text: str) -> None:
@@ -242,20 +232,6 @@ def check_going_on(folder: Path, start: Snapshot | None, steps: int) -> None:
         raise UserError(
             f"{folder} is finished and has no checkpoint to go on from: begin a new run"
         )
-
-
-def on_first(comm: Communicator, function: Callable[[], T]) -> T:
-    """The result of `function`, called on process 0 alone; its mistake is raised everywhere."""
-    result = mistake = None
-    if comm.process == 0:
-        try:
-            result = function()
-        except UserError as error:
-            mistake = str(error)
-    result, mistake = comm.share((result, mistake))[0]
-    if mistake is not None:
-        raise UserError(mistake)
-    return result
 
 
 def show(folders: Mapping[str, Path]) -> None:

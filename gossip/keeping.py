@@ -8,7 +8,7 @@ from typing import Any
 
 from gossip import identity
 from gossip.checkpoint import Snapshot, Writer, check, facts, newest, read
-from gossip.comm.base import Communicator
+from gossip.comm.together import on_all, on_first
 from gossip.errors import UserError
 from gossip.record import Record
 from gossip.study import Study
@@ -70,18 +70,16 @@ def take_up(path: Path, study: Study, say: Say) -> Snapshot | None:
         UserError: on all processes: there are some, but none is good or of this run.
     """
     comm = study.comm
-    chosen, mistake = comm.share(_chosen(path, study, say) if comm.process == 0 else None)[0]
-    if mistake is not None:
-        raise UserError(mistake)
+    chosen = on_first(comm, lambda: _chosen(path, study, say))
     if chosen is None:
         return None
-    start = _together(comm, lambda: read(Path(chosen), comm.hosted))
+    start = on_all(comm, lambda: read(Path(chosen), comm.hosted))
     resumed_at = [*start.facts.get("resumed_at", []), start.step]
     return replace(start, facts={**start.facts, "resumed_at": resumed_at})
 
 
-def _chosen(path: Path, study: Study, say: Say) -> tuple[str | None, str | None]:
-    """The checkpoint to go on from, or why there is none; on process 0."""
+def _chosen(path: Path, study: Study, say: Say) -> str | None:
+    """The checkpoint to go on from; None: there is none."""
     reasons = []
     for checkpoint in newest(path / FOLDER):
         try:
@@ -91,16 +89,17 @@ def _chosen(path: Path, study: Study, say: Say) -> tuple[str | None, str | None]
             reasons.append(str(error))
             say(f"{error}; trying the one before")
             continue
-        mistake = _foreign(known, study)
-        if mistake is None and known.get("code") != identity.code():
+        if mistake := _foreign(known, study):
+            raise UserError(f"{checkpoint}: {mistake}")
+        if known.get("code") != identity.code():
             say(
                 "the code has changed since this run was begun (see [record] in its config.toml): "
                 "it goes on, but perhaps not as it would have"
             )
-        return str(checkpoint), mistake and f"{checkpoint}: {mistake}"
+        return str(checkpoint)
     if reasons:
-        return None, f"no checkpoint of {path} can be read: {'; '.join(reasons)}"
-    return None, None
+        raise UserError(f"no checkpoint of {path} can be read: {'; '.join(reasons)}")
+    return None
 
 
 def _foreign(known: Mapping[str, Any], study: Study) -> str | None:
@@ -114,16 +113,3 @@ def _foreign(known: Mapping[str, Any], study: Study) -> str | None:
         texts = " and ".join(names.get(name, f"the {name}") for name in differing)
         return f"{texts} differ from those that the run was begun with"
     return None
-
-
-def _together(comm: Communicator, function: Callable[[], Snapshot]) -> Snapshot:
-    """The result of `function` on this process; the mistake of one is raised on all."""
-    result, mistake = None, None
-    try:
-        result = function()
-    except UserError as error:
-        mistake = str(error)
-    mistakes = [text for text in comm.share(mistake) if text]
-    if result is None or mistakes:
-        raise UserError("; ".join(dict.fromkeys(mistakes)))
-    return result

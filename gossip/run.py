@@ -13,16 +13,16 @@ from gossip.comm.base import Communicator
 from gossip.comm.failure import Position, ending_the_job
 from gossip.comm.start import NoMPIError, choose, leave, speaks
 from gossip.comm.stop import Stop
-from gossip.comm.together import agree, together
+from gossip.comm.together import agree, on_first, together
 from gossip.config import Config
 from gossip.errors import UserError
 from gossip.identity import differences, fingerprints
-from gossip.job import Job, new_folder, on_first, say
+from gossip.job import Job, new_folder, say
 from gossip.loops import check
 from gossip.presets import PRESETS, starting_point
 from gossip.record import Record
 from gossip.restart import learners_left
-from gossip.study import prepare
+from gossip.study import Study, prepare
 from gossip.survivors import LostProcessError
 
 STACKS = "stacks.txt"
@@ -109,7 +109,6 @@ def run(command: Command, comm: Communicator, left: LostProcessError | None = No
             if outcome is not None and outcome.failure:
                 raise UserError(outcome.failure[1])
     except LostProcessError as lost:
-        lost.records = records
         leave(gone_on(command, lost))
     return stop.exit_code
 
@@ -173,33 +172,32 @@ def begun(
     Raises:
         UserError: the data, the topology or the run folder does not fit; on all processes.
     """
-    names, again = command.options.algorithm, command.resume is not None
     if left is not None:
-        return Job(
-            study=left.study,
-            out=records[-1].path if len(names) == 1 else records[-1].path.parent,
-            names=names,
-            again=True,
-            position=position,
-            stop=stop,
-            records=records,
-        )
-    study = prepare(command.options, comm)
-    agree(comm, fingerprints(study))
-    for name in names:
-        check(study, name)
-    if comm.process == 0:
-        for warning in study.warnings:
-            say(f"gossip.run: note: {warning}")
+        study, out = left.study, left.out
+    else:
+        study = prepared(command, comm)
+        out = Path(on_first(comm, lambda: str(command.resume or new_folder(command.out))))
     return Job(
         study=study,
-        out=Path(on_first(comm, lambda: str(command.resume or new_folder(command.out)))),
-        names=names,
-        again=again,
+        out=out,
+        names=command.options.algorithm,
+        again=left is not None or command.resume is not None,
         position=position,
         stop=stop,
         records=records,
     )
+
+
+def prepared(command: Command, comm: Communicator) -> Study:
+    """What the runs share, checked and the same on all processes; collective."""
+    study = prepare(command.options, comm)
+    agree(comm, fingerprints(study))
+    for name in command.options.algorithm:
+        check(study, name)
+    if comm.process == 0:
+        for warning in study.warnings:
+            say(f"gossip.run: note: {warning}")
+    return study
 
 
 if __name__ == "__main__":

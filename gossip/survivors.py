@@ -6,6 +6,7 @@ deal all training samples among themselves.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import topologies
@@ -31,8 +32,9 @@ class LostProcessError(GoingOn):
         self.study: Study
         """Of the learners that are left; this and the next are there when they can go on."""
         self.start: Snapshot
+        self.out: Path
+        """The folder of the command's runs, and the records of those so far."""
         self.records: list[Any]
-        """Of the runs so far."""
         self.requested: int
         """The signal by which the run had been asked to stop; 0: none."""
 

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from gossip.comm.start import launched, speaks, start_mpi
 from gossip.errors import UserError
@@ -81,6 +81,32 @@ def _end(ends: list[End | None]) -> NoReturn:
     if mistakes:
         raise UserError("; ".join(mistakes))
     raise SystemExit(max(end.code for end in ends if end))
+
+
+def on_first(comm: "Communicator", function: Callable[[], T]) -> T:
+    """The result of `function`, called on process 0 alone; its mistake is raised everywhere."""
+    result = mistake = None
+    if comm.process == 0:
+        try:
+            result = function()
+        except UserError as error:
+            mistake = str(error)
+    result, mistake = comm.share((result, mistake))[0]
+    if mistake is not None:
+        raise UserError(mistake)
+    return result
+
+
+def on_all(comm: "Communicator", function: Callable[[], T]) -> T:
+    """The result of `function` on this process; the mistakes of some are raised on all."""
+    result = mistake = None
+    try:
+        result = function()
+    except UserError as error:
+        mistake = str(error)
+    if mistakes := [text for text in comm.share(mistake) if text is not None]:
+        raise UserError("; ".join(dict.fromkeys(mistakes)))
+    return cast(T, result)
 
 
 def agree(comm: "Communicator", facts: Mapping[str, str]) -> None:
