@@ -165,13 +165,11 @@ class Host:
 
     def _tell_overdue(self, what: str, seconds: float, file: Path | None) -> None:
         text = overdue.message(self._here[self._index], self._here, what, seconds)
-        stacks, where = overdue.stacks_of(self._here), "stacks below"
-        if file is not None:
-            with suppress(OSError), file.open("a", encoding="utf-8") as record:
-                record.write(f"{text}\n\n{stacks}\n")
-                where = f"stacks in {file}"
+        where = f"stacks in {file}" if added(file, f"{text}\n\n") else "stacks below"
+        # At once: a process that is asked for its stacks may die of it, and end the job.
         say(f"{text}; {where}; the job ends", self._record)
-        if where == "stacks below":
+        stacks = overdue.stacks_of(self._here)
+        if not added(file, f"{stacks}\n"):
             say(stacks, None)
 
     def leave(self) -> None:
@@ -246,6 +244,15 @@ class Host:
             return f"{place}: it cannot reach another process any more ({error}); the job ends"
         trace = "".join(traceback.format_exception(error))
         return f"{trace}{place}: {type(error).__name__}: {error}"
+
+
+def added(file: Path | None, text: str) -> bool:
+    """Whether `text` is in `file` now, behind what was there; not if there is none."""
+    if file is not None:
+        with suppress(OSError), file.open("a", encoding="utf-8") as record:
+            record.write(text)
+            return True
+    return False
 
 
 @contextmanager

@@ -146,7 +146,11 @@ def stacks_of(here: Sequence[Local]) -> str:
     """The Python stacks of these processes of this host, as they are now."""
     headings = [f"{process.name} at {process.position}, pid {process.pid}" for process in here]
     for process in here:
-        if not process.position.left:  # it would be killed by the signal
+        if process.pid == os.getpid():
+            # Not by the signal: its handler reads the frames of this thread while they change.
+            with process.stacks.open("a", encoding="utf-8") as file:
+                faulthandler.dump_traceback(file, all_threads=True)
+        elif not process.position.left:  # it would be killed by the signal
             with suppress(ProcessLookupError):
                 os.kill(process.pid, STACKS_SIGNAL)
     time.sleep(STACKS_SECONDS)
