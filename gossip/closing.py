@@ -3,7 +3,7 @@
 from gossip.comm.stop import Answer, Wish
 from gossip.evaluation import evaluate, mean_row, scores_of, statistics
 from gossip.live import Live
-from gossip.nonfinite import raises
+from gossip.monitor import Moment
 from gossip.study import Study
 
 
@@ -12,10 +12,20 @@ def heard(study: Study, live: Live, answer: Answer, *, last: bool) -> tuple[int,
 
     They do not talk at every step, but before a run may end well they do.
     """
-    if not (last and raises(study)):
+    if not (last and study.config.reliability.raises):
         return answer.failure
     wishes = [Wish(failure=failure) for failure in study.comm.share(live.failure)]
     return Answer(answer.stop, wishes).failure
+
+
+def measured(study: Study, live: Live, moment: Moment) -> dict[str, float]:
+    """What monitor and evaluation say of a moment, for a row of the trace. Collective."""
+    with live.outcome.clock("monitor"):
+        values = live.monitor(moment, study.comm)
+    with live.outcome.clock("evaluation"):
+        row = mean_row(moment.x, study.comm)
+        scores = scores_of(study, row, statistics(study, row, live.buffers))
+    return {**scores, **values}
 
 
 def weights_are_finite(study: Study, live: Live) -> bool:

@@ -1,16 +1,17 @@
 """A run between two steps: what its next step depends on, as a snapshot and back."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from gossip.algorithms import Algorithm, State
+from gossip.algorithms import Startable, State
 from gossip.checkpoint import Snapshot
+from gossip.clock import Clock
+from gossip.comm.failure import Position
 from gossip.errors import UserError
 from gossip.monitor import Monitor
-from gossip.outcome import Outcome
+from gossip.outcome import SAID, Outcome
 from gossip.rates import Controller
 from gossip.study import Study
 from gossip.verdict import Verdict
@@ -36,7 +37,6 @@ class Live:
     one row stands for all, as another process may host them when the run goes on."""
     skipped: list[Tensor] = field(default_factory=list)
     """Which learners those steps left out, [local] each; empty where that cannot be."""
-
     failure: tuple[int, str] | None = None
     """The step at which something happened that ends the run, and a sentence."""
 
@@ -46,21 +46,30 @@ class Live:
         return self.outcome.state
 
 
-def begin(study: Study, algorithm: Algorithm, clock: Any) -> Live:
-    """A run before its first step."""
+def begin(study: Study, algorithm: Startable, position: Position, start: Snapshot | None) -> Live:
+    """A run before its first step, or as it was when `start` was taken; its clock tells `position`.
+
+    Where the run is to be longer than it was then, it goes on.
+
+    Raises:
+        UserError: `start` is of another run.
+    """
     task, local = study.task, len(study.comm.hosted)
     state = algorithm.init(task.init(study.config.seed), local)
-    patient = study.config.reliability.on_nonfinite != "record"
-    verdict = Verdict(study.dataset.num_classes, patient=patient)
-    return Live(
+    verdict = Verdict(study.dataset.num_classes, patient=study.config.reliability.skips)
+    clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
+    live = Live(
         Outcome(state, verdict, clock),
         Controller(study.rule, study.comm),
         study.make_monitor(),
         task.init_buffers(local) if task.has_buffers else None,
     )
+    if start is not None:
+        _resume(live, start, study, shared=algorithm.shared)
+    return live
 
 
-def snapshot(live: Live, study: Study, algorithm: Algorithm) -> Snapshot:
+def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
     """The run as it is, without a copy: tensors are those that it goes on with.
 
     Args:
@@ -97,16 +106,9 @@ def snapshot(live: Live, study: Study, algorithm: Algorithm) -> Snapshot:
     return Snapshot(step=live.state.step, rows=rows, shared=shared, facts=facts)
 
 
-def resume(live: Live, start: Snapshot, study: Study, algorithm: Algorithm) -> None:
-    """Make a run that has just begun the one that `start` is of.
-
-    Where the run is to be longer than it was then, it goes on.
-
-    Raises:
-        UserError: it is of another run.
-    """
+def _resume(live: Live, start: Snapshot, study: Study, *, shared: bool) -> None:
     try:
-        _resume(live, start, algorithm)
+        _restore(live, start, shared=shared)
         live.rates.progress *= float(start.facts["most_steps"]) / study.rule.most_steps
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise UserError(
@@ -115,9 +117,9 @@ def resume(live: Live, start: Snapshot, study: Study, algorithm: Algorithm) -> N
         ) from error
 
 
-def _resume(live: Live, start: Snapshot, algorithm: Algorithm) -> None:
+def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     outcome, facts = live.outcome, start.facts
-    own = start.shared if algorithm.shared else start.rows
+    own = start.shared if shared else start.rows
     x, optimizer = live.state.x, live.state.optimizer
     names = [name for name in own if name.startswith(OPTIMIZER)]
     optimizer.restore({name.removeprefix(OPTIMIZER): own[name] for name in names})

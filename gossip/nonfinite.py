@@ -18,15 +18,10 @@ def note(study: Study, live: Live, step: Step) -> None:
     if skipped is None:
         return
     live.skipped.append(skipped.expand(len(study.comm.hosted)))
-    if live.failure or not raises(study) or not skipped.any():
+    if live.failure or not study.config.reliability.raises or not skipped.any():
         return
     t = live.state.step - 1
     live.failure = t, _sentence(study, t, step)
-
-
-def raises(study: Study) -> bool:
-    """Whether a gradient that is not finite ends the run."""
-    return study.config.reliability.on_nonfinite == "raise"
 
 
 def counted(study: Study, live: Live, t: int) -> dict[str, float]:

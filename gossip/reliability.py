@@ -41,6 +41,16 @@ class Reliability:
     straggler_seconds: float = 0.05
     """Time c of an undisturbed gradient: a learner with factor s waits c (s - 1)."""
 
+    @property
+    def skips(self) -> bool:
+        """Whether a step whose gradient is not finite is left out."""
+        return self.on_nonfinite != "record"
+
+    @property
+    def raises(self) -> bool:
+        """Whether such a gradient ends the run with an error."""
+        return self.on_nonfinite == "raise"
+
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         at_least(0, checkpoint_every=self.checkpoint_every, checkpoint_keep=self.checkpoint_keep)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import nn
 
 import topologies
@@ -47,6 +48,11 @@ class Study:
     """What the user should know before it starts."""
     straggler: Straggler | None = None
     """Who is slow on purpose, and when."""
+
+    def mixing_matrix(self, t: int) -> csr_array | None:
+        """W of step t: the topology's next matrix every `mix_every` steps, None between."""
+        every = self.config.gossip.mix_every
+        return None if (t + 1) % every else self.topology.matrix(t // every)
 
     def delay(self, t: int) -> float:
         """Seconds that this process waits in the gradient of step t because it is to be slow."""
@@ -235,7 +241,7 @@ def _optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
         make([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
-    skips = config.reliability.on_nonfinite != "record"
+    skips = config.reliability.skips
     return lambda: FlatOptimizer(make, task.layers, elementwise=kind.elementwise, skips=skips)
 
 

@@ -9,16 +9,14 @@ from torch import Tensor
 
 from gossip.algorithms import Algorithm, Gradient, State, Step
 from gossip.checkpoint import Snapshot
-from gossip.clock import Clock
-from gossip.closing import finish, heard, weights_are_finite
+from gossip.closing import finish, heard, measured, weights_are_finite
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
-from gossip.evaluation import mean_row, scores_of, statistics
-from gossip.live import Live, begin, resume, snapshot
+from gossip.live import Live, begin, snapshot
 from gossip.monitor import Moment
 from gossip.nonfinite import counted, note
-from gossip.outcome import SAID, Keep, Outcome, Record, Rows, Talk, at_every_step
+from gossip.outcome import Keep, Outcome, Record, Rows, Talk, at_every_step
 from gossip.study import Study
 from gossip.survivors import LostProcessError, can_lose
 from gossip.task import Gradients
@@ -53,10 +51,7 @@ def train(
         LostProcessError: a process is gone, and the others may go on without its learners.
     """
     position, talk = position or Position(), talk or at_every_step(study.comm)
-    clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
-    live = begin(study, algorithm, clock)
-    if start is not None:
-        resume(live, start, study, algorithm)
+    live = begin(study, algorithm, position, start)
     try:
         _steps(study, algorithm, live, record, position, talk, keep)
         record([finish(study, live)])
@@ -119,11 +114,9 @@ def _steps(
 
 
 def mixing_matrix(study: Study, t: int) -> csr_array:
-    """W of step t: the topology's next matrix every `mix_every` steps, the identity between."""
-    every = study.config.gossip.mix_every
-    if (t + 1) % every:
-        return _identity(study.comm.n)
-    return study.topology.matrix(t // every)
+    """W of step t, the identity where nothing is mixed."""
+    w = study.mixing_matrix(t)
+    return _identity(study.comm.n) if w is None else w
 
 
 @lru_cache(maxsize=4)
@@ -177,16 +170,12 @@ def _observe(study: Study, live: Live, moment: Moment) -> Rows:
     losses.clear()
     outcome.verdict.follow(steps, mean_losses)
     skips = counted(study, live, moment.step)
-    with outcome.clock("monitor"):
-        values = live.monitor(moment, comm)
-    with outcome.clock("evaluation"):
-        row = mean_row(moment.x, comm)
-        scores = scores_of(study, row, statistics(study, row, live.buffers))
+    values = measured(study, live, moment)
     rows: Rows = [
         {"step": t, "epoch": study.sampler.epoch(t), "train_loss": loss}
         for t, loss in zip(steps, mean_losses, strict=True)
     ]
     seconds = outcome.clock.training()
-    rows[-1] |= {"lr": moment.lr, "seconds": seconds, **skips, **scores, **values}
+    rows[-1] |= {"lr": moment.lr, "seconds": seconds, **skips, **values}
     rows[-1] |= {"learners": comm.n, **live.rates.values()}
     return rows

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gossip.algorithms.adpsgd import AdPsgd
-from gossip.algorithms.base import Algorithm, Gradient, Rate, State, Step
+from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, Step
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.ssgd import Ssgd
 from gossip.algorithms.ssgd_star import NOISE_MODES, SsgdStar
@@ -54,6 +54,7 @@ __all__ = [
     "Settings",
     "Ssgd",
     "SsgdStar",
+    "Startable",
     "State",
     "Step",
 ]

@@ -40,8 +40,8 @@ class State(NamedTuple):
     """The optimizer with its state, which stays with its learner."""
 
 
-class Algorithm(Protocol):
-    """One member of the family; see `gossip.algorithms.ALGORITHMS`."""
+class Startable(Protocol):
+    """What algorithms with and without a common step have in common."""
 
     shared: ClassVar[bool]
     """Whether all learners have one model in common, kept as a single row."""
@@ -49,6 +49,10 @@ class Algorithm(Protocol):
     def init(self, x: Tensor, local: int) -> State:
         """Start `local` learners from the same weights x [d]."""
         ...
+
+
+class Algorithm(Startable, Protocol):
+    """One member of the family; see `gossip.algorithms.ALGORITHMS`."""
 
     def step(
         self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator

@@ -9,7 +9,6 @@ from torch import Tensor
 from gossip.algorithms import AdPsgd
 from gossip.comm.failure import Position
 from gossip.live import Live
-from gossip.nonfinite import raises
 from gossip.study import Study
 
 COLUMNS = (
@@ -135,7 +134,7 @@ class Learners:
         if not lost:
             self.tally["losses"][i] += 1
             self.tally["loss_sum"][i] += loss
-        elif raises(self._study) and self._live.failure is None:
+        elif self._study.config.reliability.raises and self._live.failure is None:
             self._live.failure = (
                 self.done(i),
                 (

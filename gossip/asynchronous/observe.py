@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from gossip.asynchronous.learners import Learners
-from gossip.closing import finish
-from gossip.evaluation import mean_row, scores_of, statistics
+from gossip.closing import finish, measured
 from gossip.live import Live
 from gossip.monitor import Moment
 from gossip.outcome import Rows
@@ -21,17 +20,13 @@ def observe(study: Study, live: Live, learners: Learners, first: int) -> Rows:
     the mean of their increments, as in a synchronous step, and the averagings between do not
     move it. `train_loss` is the mean of all losses since the last row.
     """
-    comm, outcome, t = study.comm, live.outcome, live.state.step - 1
+    outcome, t = live.outcome, live.state.step - 1
     tally = gathered(study, live, learners)
     loss = _ratio(tally["loss_sum"], tally["losses"])
     outcome.verdict.follow(range(first, t + 1), [loss] * (t + 1 - first))
     skips = _skips(study, live, tally, t)
     moment = _moment(live, learners, float(torch.nanmean(tally["lr"])))
-    with outcome.clock("monitor"):
-        values = live.monitor(moment, comm)
-    with outcome.clock("evaluation"):
-        row = mean_row(moment.x, comm)
-        scores = scores_of(study, row, statistics(study, row, live.buffers))
+    values = measured(study, live, moment)
     learners.forget()
     return [
         {
@@ -42,7 +37,6 @@ def observe(study: Study, live: Live, learners: Learners, first: int) -> Rows:
             "seconds": outcome.clock.training(),
             **_pace(tally),
             **skips,
-            **scores,
             **values,
             **live.rates.values(),
         }
@@ -93,7 +87,7 @@ def _pace(tally: dict[str, Tensor]) -> dict[str, float]:
 
 def _skips(study: Study, live: Live, tally: dict[str, Tensor], t: int) -> dict[str, float]:
     """The column `skipped`, gradients left out per learner since the last row."""
-    if study.config.reliability.on_nonfinite == "record":
+    if not study.config.reliability.skips:
         return {}
     skipped, outcome = float(tally["skipped"].mean()), live.outcome
     outcome.skips += skipped

@@ -12,10 +12,9 @@ def partner(study: Study, learner: int, k: int) -> int | None:
     Drawn at (seed, ASYNC, learner, k) with the weights of the learner's neighbours in row
     `learner` of W as probabilities, by their size; W is that of step k, as DPSGD would have it.
     """
-    every = study.config.gossip.mix_every
-    if (k + 1) % every:
+    w = study.mixing_matrix(k)
+    if w is None:
         return None
-    w = study.topology.matrix(k // every)
     row = slice(w.indptr[learner], w.indptr[learner + 1])
     others = w.indices[row] != learner
     neighbours, weights = w.indices[row][others], np.abs(w.data[row][others])

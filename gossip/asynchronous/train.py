@@ -2,20 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from gossip.algorithms import AdPsgd, State
 from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.observe import finished, observe
 from gossip.asynchronous.simulation import Simulation
 from gossip.checkpoint import Snapshot
-from gossip.clock import Clock
 from gossip.closing import heard, weights_are_finite
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
 from gossip.errors import UserError
-from gossip.live import Live, begin, resume, snapshot
-from gossip.outcome import SAID, Keep, Outcome, Record, Talk, at_every_step
+from gossip.live import begin, snapshot
+from gossip.outcome import Keep, Outcome, Record, Talk, at_every_step
 from gossip.study import Study
 
 if TYPE_CHECKING:  # needs MPI
@@ -101,14 +100,10 @@ class Run:
     def __init__(
         self, study: Study, algorithm: AdPsgd, position: Position, start: Snapshot | None
     ) -> None:
-        self._study, self._start = study, start
-        self._algorithm = cast(Any, algorithm)  # `begin` and so on need no `step`
-        clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
-        self.live: Live = begin(study, self._algorithm, clock)
+        self._study, self._algorithm, self._start = study, algorithm, start
+        self.live = begin(study, algorithm, position, start)
         self.observed = 0
         """The first virtual step that no row of the trace has yet."""
-        if start is not None:
-            resume(self.live, start, study, self._algorithm)
         self.learners = Learners(study, algorithm, self.live, position)
 
     @property
