@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gossip.errors import UserError
@@ -71,3 +71,23 @@ def one_sentence():
         sentence = str(error)
     assert "\n" not in sentence
     assert len(sentence) > 10
+
+
+def fuzzed(path, read, count, pieces=BINARY, most_torn=40):
+    """Read the file at `path` damaged in so many ways, then torn; leave it whole."""
+    whole = path.read_bytes()
+
+    def once(data):
+        path.write_bytes(data)
+        with one_sentence():
+            read()
+
+    @fuzz(count)
+    @given(data=damaged(whole, pieces))
+    def check(data):
+        once(data)
+
+    check()
+    for data in torn(whole, most_torn):
+        once(data)
+    path.write_bytes(whole)

@@ -17,32 +17,12 @@ from gossip.data.cache import Expected
 from gossip.data.dataset import MOST_CLASSES, CorruptDataError, Scale, content_hash, hash_lines
 from gossip.errors import UserError
 from tests.data.data_files import idx_bytes, write_idx
-from tests.hostile.damage import BINARY, TEXT, damaged, fuzz, one_sentence, torn
+from tests.hostile.damage import BINARY, TEXT, damaged, fuzz, fuzzed, one_sentence, torn
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (18, 3, 2), dtype=np.uint8)
 LABELS = np.arange(18, dtype=np.int64) % 3
 ARRAYS = (PIXELS[:12], LABELS[:12], PIXELS[12:], LABELS[12:])
 NAMED = dict(zip(readers.NPZ_KEYS, ARRAYS, strict=True))
-
-
-def fuzzed(path, read, count, pieces=BINARY):
-    """Read the file at `path` damaged in so many ways, then torn; leave it whole."""
-    whole = path.read_bytes()
-
-    def once(data):
-        path.write_bytes(data)
-        with one_sentence():
-            read()
-
-    @fuzz(count)
-    @given(data=damaged(whole, pieces))
-    def check(data):
-        once(data)
-
-    check()
-    for data in torn(whole, 40):
-        once(data)
-    path.write_bytes(whole)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

@@ -15,6 +15,7 @@ from gossip.config import BATCH_NORMS, Config, Data, Gossip, Model, Monitoring, 
 from gossip.outcome import Outcome, Rows
 from gossip.study import algorithm, prepare
 from gossip.train import train
+from tests.rates import cases
 
 pytestmark = pytest.mark.mpi
 
@@ -96,18 +97,8 @@ def test_mpi_walks_the_stacked_trajectory(n, name, options):
 
 
 RULES = {
-    "lena": {"scaling": "lena", "warmup": "state-aware", "warmup_share": 0.5},
-    "adascale": {"scaling": "adascale", "scaling_options": ("progress=tau",), "warmup": "fixed"},
-    "lsw": {"scaling": "linear", "warmup": "fixed", "decay": "exponential"},
+    **cases.RULES,
     "linear-state-aware": {"scaling": "linear", "warmup": "state-aware", "warmup_share": 0.5},
-    "date": {
-        "scaling": "sqrt",
-        "baseline_batch": 10,
-        "warmup": "legw",
-        "warmup_epochs": 0.03,
-        "decay": "roller-coaster",
-        "layer_ratio": "fixed",
-    },
     "quantile": {"layer_ratio": "quantile"},
 }
 

@@ -22,6 +22,22 @@ D = 12
 ONE = (Layer("w", 0, D, torch.Size([D])),)
 
 
+RULES = {
+    "lena": {"scaling": "lena", "warmup": "state-aware", "warmup_share": 0.5},
+    "adascale": {"scaling": "adascale", "scaling_options": ("progress=tau",), "warmup": "fixed"},
+    "lsw": {"scaling": "linear", "warmup": "fixed", "decay": "exponential"},
+    "date": {
+        "scaling": "sqrt",
+        "baseline_batch": 10,
+        "warmup": "legw",
+        "warmup_epochs": 0.03,
+        "decay": "roller-coaster",
+        "layer_ratio": "fixed",
+    },
+}
+"""Options of the papers' methods, in a run of a few steps on the digits."""
+
+
 def made(
     n: int = 4,
     steps: float = 40,

@@ -12,22 +12,13 @@ from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
 from gossip.outcome import Outcome, Rows
 from gossip.study import algorithm, prepare
 from gossip.train import train
+from tests.rates import cases
 
 STEPS = 14
 
 RULES = {
     "constant": {},
-    "lena": {"scaling": "lena", "warmup": "state-aware", "warmup_share": 0.5},
-    "adascale": {"scaling": "adascale", "scaling_options": ("progress=tau",), "warmup": "fixed"},
-    "lsw": {"scaling": "linear", "warmup": "fixed", "decay": "exponential"},
-    "date": {
-        "scaling": "sqrt",
-        "baseline_batch": 10,
-        "warmup": "legw",
-        "warmup_epochs": 0.03,
-        "decay": "roller-coaster",
-        "layer_ratio": "fixed",
-    },
+    **cases.RULES,
     "quantile": {"layer_ratio": "quantile", "decay": "cosine"},
 }
 OPTIMIZERS = {"momentum": {"momentum": 0.9}, "adam": {"optimizer": "adam", "lr": 0.01}}
