@@ -20,11 +20,12 @@ from gossip.comm.base import Communicator
 from gossip.config import Config
 from gossip.data import Dataset, Sampler, load, splits
 from gossip.errors import UserError, load_object, lookup
+from gossip.keyvalue import parse_options
 from gossip.models import MODELS
 from gossip.monitor import Monitor
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.rates import Rule
-from gossip.recipe import budget, idle, parse_options, rule, warnings
+from gossip.recipe import budget, idle, rule, warnings
 from gossip.stragglers import Straggler
 from gossip.task import Task
 

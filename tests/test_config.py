@@ -9,7 +9,7 @@ import tomli_w
 
 from gossip.config import Config, Data, Gossip, Rate, from_tables, load, to_tables
 from gossip.errors import UserError
-from gossip.recipe import parse_options
+from gossip.keyvalue import parse_options
 from gossip.run import parse
 
 

@@ -160,7 +160,6 @@ class Mpi:
             return None
         self._comm.Revoke()
         left = self._comm.Shrink()
-        assert isinstance(left, MPI.Intracomm)
         assert isinstance(left, MPI.Intracomm), "of the same kind as before"
         return Mpi(self._local * left.size, left, before=self)
 

@@ -9,8 +9,8 @@ from gossip.algorithms import NAMES
 from gossip.compare.options import changed, dashed, free, reset
 from gossip.config import Config
 from gossip.errors import UserError, one_of
+from gossip.keyvalue import parse_options
 from gossip.presets import GOES_WITH, PRESETS
-from gossip.recipe import parse_options
 
 SINGLE = "single"
 """One learner, no scaling, no warm-up: what the others are measured by (SPEC 5.8)."""
