@@ -25,6 +25,7 @@ SHORT = shlex.split(
     " --dtype float64 --algorithm dpsgd --monitor cheap --monitor-every 5 --checkpoint-every 5"
 )
 """Of all these runs; `--steps` and `--out` are missing."""
+GIT_SECONDS = 2.0
 NUM_STEPS = ["--steps", str(STEPS)]
 
 
@@ -63,8 +64,11 @@ class Run:
             if time.monotonic() > start + limit_seconds:
                 pytest.fail(f"still running: {self.output.read_text()}")
             time.sleep(0.01)
-        assert in_session(self.pid) == []
         seconds = time.monotonic() - start
+        # Killed while it asked git for its commit, it leaves a git that ends by itself.
+        while in_session(self.pid) and time.monotonic() < start + seconds + GIT_SECONDS:
+            time.sleep(0.01)
+        assert in_session(self.pid) == []
         return Ended(self.poll(), self.output.read_text(), seconds, self.folder)
 
 
