@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gossip.errors import UserError, lookup
 
@@ -27,26 +27,46 @@ class Launched:
     size: int
     local_size: int | None = None
     """Processes of this job on this host, if known."""
+    local_rank: int | None = None
+    """Which of those this one is, if known."""
+
+
+class Sign(NamedTuple):
+    """Names of the environment variables in which a launcher says how it started a process."""
+
+    rank: str
+    size: str
+    local_size: str
+    local_rank: str
 
 
 SIGNS = (
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),  # PRRTE
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),  # MPICH's hydra, and srun --mpi=pmi2
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),  # set by srun only
+    Sign(  # PRRTE
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+    ),
+    # MPICH's hydra, and srun --mpi=pmi2
+    Sign("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
+    # Set by srun only.
+    Sign("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"),
 )
 
 
 def launched() -> Launched | None:
     """How mpirun or srun started this process; None if nothing says that one did."""
-    for rank, size, local_size in SIGNS:
-        if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
-            local = os.environ.get(local_size, "")
-            return Launched(
-                int(os.environ[rank]),
-                int(os.environ[size]),
-                int(local) if local.isdigit() else None,
-            )
+    for sign in SIGNS:
+        rank, size, local_size, local_rank = map(_number, sign)
+        if rank is not None and size is not None:
+            return Launched(rank, size, local_size, local_rank)
     return None
+
+
+def _number(name: str) -> int | None:
+    """The number in an environment variable, if there is one."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isdigit() else None
 
 
 def speaks() -> bool:

@@ -43,9 +43,9 @@ def last_line(code: str, **environment: str) -> str:
 @pytest.mark.parametrize("names", start.SIGNS)
 def test_launched_reads_what_the_launcher_says(monkeypatch, names):
     assert start.launched() is None
-    for name, value in zip(names, ("1", "4", "2"), strict=True):
+    for name, value in zip(names, ("1", "4", "2", "1"), strict=True):
         monkeypatch.setenv(name, value)
-    assert start.launched() == start.Launched(1, 4, 2)
+    assert start.launched() == start.Launched(1, 4, 2, 1)
     assert not start.speaks()
 
 
@@ -78,7 +78,7 @@ def test_a_foreign_mpirun_is_an_error(names):
     foreign = "PMI_SIZE" if "Open MPI" in mpi_version() else "OMPI_COMM_WORLD_SIZE"
     if foreign not in names:
         pytest.skip("the launcher of this MPI")
-    environment = dict(zip(names, ("0", "4", "4"), strict=True))
+    environment = dict(zip(names, ("0", "4", "4", "0"), strict=True))
     line = last_line(CONNECT.format(backend="auto", n=4), **environment)
     assert "mpirun started 4 processes, but MPI sees 1" in line
     assert "mpi4py uses" in line
