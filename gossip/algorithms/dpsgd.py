@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -51,7 +52,7 @@ class Dpsgd:
         lr = rate(x, gradients)
         stepped = state.optimizer.step(x, gradients.values, lr)
         mixed = mixing()
-        x_next = stepped.add_(mixed - x)
+        x_next = torch.add(stepped, mixed - x, out=comm.new_rows(x))
         return (
             State(state.step + 1, x_next, state.optimizer),
             Step(x, gradients.values, gradients.losses, mixed, lr),

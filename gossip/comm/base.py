@@ -8,7 +8,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 Pending = Callable[[], Tensor]
-"""A started collective: calling it waits for it and gives its result. Call it exactly once."""
+"""A started collective: calling it waits for it and gives its result.
+
+Call it exactly once; of several that are under way, in the same order on all processes.
+"""
 
 
 @dataclass
@@ -24,9 +27,8 @@ class Traffic:
     messages_per_learner: float = 0.0
     seconds_waiting: float = 0.0
 
-    def count_mix(self, w: csr_array, row_bytes: int) -> None:
-        """One multiplication by W: an off-diagonal non-zero W_jk is a message from k to j."""
-        messages = (w.nnz - int((w.diagonal() != 0).sum())) / w.shape[0]
+    def count_mix(self, messages: float, row_bytes: int) -> None:
+        """One multiplication by W that sends so many `messages` per learner."""
         self.messages_per_learner += messages
         self.bytes_sent_per_learner += messages * row_bytes
 
@@ -34,6 +36,11 @@ class Traffic:
         """One average over n learners, counted as a ring all-reduce."""
         self.messages_per_learner += 2 * (n - 1)
         self.bytes_sent_per_learner += 2 * (n - 1) / n * row_bytes
+
+
+def messages(w: csr_array) -> float:
+    """Messages per learner of one multiplication: an off-diagonal W_jk != 0 is one from k to j."""
+    return (w.nnz - int((w.diagonal() != 0).sum())) / w.shape[0]
 
 
 class Communicator(Protocol):
@@ -57,9 +64,18 @@ class Communicator(Protocol):
 
         Args:
             x: the hosted rows, [local, d], contiguous; must not be written to until the
-                returned call has come back. It is never written to by the communicator.
+                returned call has come back, and never if they are from `new_rows`. The
+                communicator does not write to them.
             w: mixing matrix [n, n]; row j holds the weights that receiver j applies. The same
                 on all processes. Message plans are cached by its identity.
+        """
+        ...
+
+    def new_rows(self, like: Tensor) -> Tensor:
+        """Rows of the shape and dtype of `like`, not yet written, for the next `start_mix`.
+
+        Where processes share memory they are in it, if there is room, and are mixed without a
+        copy; so they stay as they are from then on. For rows that are made anew at each step.
         """
         ...
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gossip.comm import overdue, watch
 from gossip.comm.overdue import Local
+from gossip.comm.place import machine
 from gossip.comm.position import Position
 from gossip.comm.start import may_go_on
 from gossip.comm.stop import GoingOn, Stop
@@ -274,18 +275,6 @@ def loudspeaker(signum: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def machine() -> tuple[str, ...]:
-    """What processes have in common that see the same files and the same pids.
-
-    Containers may share the name of their host and see neither.
-    """
-    marks = [socket.gethostname()]
-    with suppress(OSError):  # there only on Linux
-        marks.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
-        marks += [str(Path(f"/proc/self/ns/{space}").readlink()) for space in ("mnt", "pid")]
-    return tuple(marks)
 
 
 def name_of(comm: "Communicator") -> str:

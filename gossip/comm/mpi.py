@@ -1,19 +1,18 @@
 """The learners of several processes, over MPI."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 import torch
 from mpi4py import MPI
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.comm.base import Pending, Traffic
-from gossip.comm.overdue import Waiting
-from gossip.comm.product import ByIdentity, Product, product
+from gossip.comm.blocks import Blocks, Finish
+from gossip.comm.place import machine
+from gossip.comm.plan import Plan
 from gossip.comm.start import may_go_on
 
 POLL_SECONDS = 0.01
@@ -21,99 +20,67 @@ LOST = {MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN, MPI.ERR_PROC_FAILED, MPI
 """Error classes of a lost connection; those of a wrong call say what is wrong with it."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What this process sends, receives and multiplies for one mixing matrix."""
-
-    receives: list[tuple[int, int]]
-    """(learner, process that hosts it): one row each, in the order that `mix_theirs` takes them."""
-    sends: list[tuple[int, int]]
-    """(hosted learner, process that needs its row)."""
-    mix_own: Product
-    """[local, d] -> [local, d]: the part of W X from the rows that are here."""
-    mix_theirs: Product
-    """[len(receives), d] -> [local, d]: the part from the rows that arrive."""
-    messages: list[str]
-    """How messages to the user name them, receives before sends."""
-
-
-class Mpi:
+class Mpi(Blocks):
     """n learners in equal blocks on the processes of an MPI communicator.
-
-    A row needed by several learners of one process travels to it once, out of the sender's row
-    and into one buffer, without packing. Rows of a GPU go through the host's memory.
 
     Messages need no step number: MPI matches messages of the same sender and tag in the order
     in which they were started, and the collective order of the calls is the same everywhere.
+
+    Args:
+        n: number of learners.
+        comm: their processes; None: all of the job.
+        before: what this was before a process was lost.
+        place: as of `Blocks`; None: by host. A test may say that processes of one host are not.
+        wire: as of `Blocks`.
     """
 
     def __init__(
-        self, n: int, comm: MPI.Intracomm | None = None, before: "Mpi | None" = None
+        self,
+        n: int,
+        comm: MPI.Intracomm | None = None,
+        before: "Mpi | None" = None,
+        *,
+        place: Hashable = None,
+        wire: torch.dtype | None = None,
     ) -> None:
-        """The learners of a communicator; `before` is what it was before a process was lost."""
         # Messages that will not come keep their requests and memory: MPI still writes to them.
         self._before = before
-        self._under_way: dict[int, list[MPI.Request]] = {}
+        self._in_flight: dict[int, list[MPI.Request]] = {}
         self._comm = (comm or MPI.COMM_WORLD).Dup()
         self._control = self._comm.Dup()  # a failing process leaves collectives of _comm unmatched
-        self.n = n
-        self.process = self._comm.rank
-        self.processes = self._comm.size
-        self._local = n // self.processes
-        assert self._local * self.processes == n, f"{n} learners on {self.processes} processes"
-        self.hosted = range(self.process * self._local, (self.process + 1) * self._local)
-        self.traffic = Traffic()
-        self.waiting = Waiting()
-        self._plan = ByIdentity(self._planned)
-        self._idle: list[NDArray[np.uint8]] = []
+        # Shared memory does not tell that a process is gone, as a message does.
+        apart = may_go_on()
+        place = None if apart else machine() if place is None else place
+        super().__init__(n, self._comm.rank, self._comm.size, place=place, wire=wire)
 
-    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
-        """Start X <- W X; see `Communicator.start_mix`."""
-        assert x.is_contiguous(), "rows must be contiguous"
-        assert len(x) == self._local, f"{len(x)} rows for {self._local} hosted learners"
-        self.traffic.count_mix(w, x[0].nbytes)
-        plan = self._plan(w)
-        rows = x.detach().cpu()
-        row_bytes = rows[0].nbytes
-        buffer = self._buffer(len(plan.receives) * row_bytes)
-        arrivals = buffer[: len(plan.receives) * row_bytes].reshape(-1, row_bytes)
+    def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+        """Start the messages of a plan; see `Blocks`."""
+        first = self.hosted.start
         requests = [
-            self._comm.Irecv([arrival, MPI.BYTE], source=process, tag=learner)
-            for arrival, (learner, process) in zip(arrivals, plan.receives, strict=True)
+            self._comm.Irecv([as_bytes(arrival), MPI.BYTE], source=process, tag=k)
+            for arrival, (k, process) in zip(arrivals, plan.far, strict=True)
         ]
-        departures = as_bytes(rows)
         requests += [
-            self._comm.Isend([departures[k - self.hosted.start], MPI.BYTE], dest=process, tag=k)
+            self._comm.Isend([as_bytes(rows[k - first]), MPI.BYTE], dest=process, tag=k)
             for k, process in plan.sends
         ]
+        self._in_flight[id(requests)] = requests
 
-        self._under_way[id(requests)] = requests
-
-        def finish() -> Tensor:
-            mixed = plan.mix_own(rows)  # before the wait: the messages may still be under way
-            self._wait(requests, plan)
-            del self._under_way[id(requests)]
-            if plan.receives:
-                received = torch.from_numpy(arrivals).view(rows.dtype).view(-1, *rows.shape[1:])
-                mixed += plan.mix_theirs(received)
-            self._idle.append(buffer)
-            return mixed.to(x.device)
+        def finish() -> None:
+            # In turn, so that one which does not come is known. As fast as Waitall, after which
+            # Open MPI cannot do without a lost process; Waitsome is 20 times slower in MPICH
+            # where processes share cores.
+            with self.waiting("messages") as wait:
+                for request, wait.what in zip(requests, plan.far_texts, strict=True):
+                    request.Wait()
+            del self._in_flight[id(requests)]
 
         return finish
 
-    def mean(self, x: Tensor) -> Tensor:
-        """Average over all learners; see `Communicator.mean`."""
-        self.traffic.count_mean(self.n, x[0].nbytes)
-        local = x.detach().mean(dim=0).cpu()
-        wide = local.float() if local.dtype in (torch.bfloat16, torch.float16) else local
-        total = wide.reshape(-1).contiguous()  # a view of the fresh `local`, never of x
-        start = time.perf_counter()
+    def _add_up(self, total: Tensor) -> None:
+        """Sum over all processes, in place; see `Blocks`."""
         # The standard (MPI-4.1, 6.9.6) requires the same result on all processes, to the bit.
-        with self.waiting("all processes in an average"):
-            self._comm.Allreduce(MPI.IN_PLACE, total.numpy(), MPI.SUM)
-        self.traffic.seconds_waiting += time.perf_counter() - start
-        total /= self.processes
-        return total.view(local.shape).to(x.device, x.dtype)
+        self._comm.Allreduce(MPI.IN_PLACE, total.numpy(), MPI.SUM)
 
     def gather(self, x: Tensor) -> Tensor:
         """All learners' rows; see `Communicator.gather`."""
@@ -161,47 +128,9 @@ class Mpi:
         self._comm.Revoke()
         left = self._comm.Shrink()
         assert isinstance(left, MPI.Intracomm), "of the same kind as before"
-        return Mpi(self._local * left.size, left, before=self)
-
-    def _wait(self, requests: list[MPI.Request], plan: Plan) -> None:
-        """Wait for the plan's messages in turn, so that one which does not come is known.
-
-        As fast as Waitall, which tells nothing meanwhile, and after which Open MPI cannot do
-        without a lost process. Waitsome is 20 times slower in MPICH where processes share cores.
-        """
-        start = time.perf_counter()
-        with self.waiting("messages") as wait:
-            for request, wait.what in zip(requests, plan.messages, strict=True):
-                request.Wait()
-        self.traffic.seconds_waiting += time.perf_counter() - start
-
-    def _planned(self, w: Any) -> Plan:
-        """Who sends what to whom; every process derives it from w, none has to be told."""
-        here = w[self.hosted.start : self.hosted.stop]
-        needed = np.unique(here.indices[here.data != 0])
-        remote = needed[needed // self._local != self.process]
-        edges = w.tocsc()[:, self.hosted.start : self.hosted.stop].tocoo()
-        receivers = edges.row // self._local
-        away = (edges.data != 0) & (receivers != self.process)
-        pairs = np.unique(np.stack([edges.col[away], receivers[away]], axis=1), axis=0)
-        columns = here.tocsc()
-        receives = [(int(k), int(k) // self._local) for k in remote]
-        sends = [(self.hosted.start + int(k), int(process)) for k, process in pairs]
-        return Plan(
-            receives=receives,
-            sends=sends,
-            mix_own=product(columns[:, self.hosted.start : self.hosted.stop].tocsr()),
-            mix_theirs=product(columns[:, remote].tocsr()),
-            messages=[f"the row of learner {k} (process {p})" for k, p in receives]
-            + [f"process {p} to take the row of learner {k}" for k, p in sends],
-        )
-
-    def _buffer(self, num_bytes: int) -> NDArray[np.uint8]:
-        """Memory for arriving rows; as many buffers live as mixes were in flight at once."""
-        buffer = self._idle.pop() if self._idle else np.empty(0, np.uint8)
-        return buffer if len(buffer) >= num_bytes else np.empty(num_bytes, np.uint8)
+        return Mpi(self._local * left.size, left, before=self, wire=self._wire)
 
 
 def as_bytes(x: Tensor) -> NDArray[np.uint8]:
-    """The memory of a contiguous CPU tensor [rows, ...] as [rows, bytes per row], for any dtype."""
-    return x.view(len(x), -1).view(torch.uint8).numpy()
+    """The memory of a contiguous CPU tensor, for any dtype."""
+    return x.view(-1).view(torch.uint8).numpy()

@@ -3,10 +3,11 @@
 import time
 from typing import Any
 
+import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.comm.base import Pending, Traffic
+from gossip.comm.base import Pending, Traffic, messages
 from gossip.comm.product import ByIdentity, product
 
 
@@ -19,17 +20,22 @@ class Stacked:
         self.process = 0
         self.processes = 1
         self.traffic = Traffic()
-        self._product = ByIdentity(product)
+        self._prepared = ByIdentity(lambda w: (product(w), messages(w)))
 
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:
         """X <- W X, computed at once; see `Communicator.start_mix`."""
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self.n, f"{len(x)} rows for {self.n} learners"
-        self.traffic.count_mix(w, x[0].nbytes)
+        product, sent = self._prepared(w)
+        self.traffic.count_mix(sent, x[0].nbytes)
         start = time.perf_counter()
-        mixed = self._product(w)(x)
+        mixed = product(x)
         self.traffic.seconds_waiting += time.perf_counter() - start  # in place of the wait
         return lambda: mixed
+
+    def new_rows(self, like: Tensor) -> Tensor:
+        """Rows like any others; see `Communicator.new_rows`."""
+        return torch.empty_like(like)
 
     def mean(self, x: Tensor) -> Tensor:
         """Average over the rows; see `Communicator.mean`."""

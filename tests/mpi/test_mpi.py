@@ -236,7 +236,7 @@ def test_a_row_travels_once_to_a_process_and_only_where_needed(comm):
     if comm.processes == 1:
         pytest.skip("nothing travels")
     w = csr_array(unsymmetric(comm.n))
-    plans = comm.share((comm._planned(w).sends, comm._planned(w).receives))
+    plans = comm.share((comm._planned(w).sends, comm._planned(w).far))
     local = len(comm.hosted)
     sent = sorted((k, source, to) for source, plan in enumerate(plans) for k, to in plan[0])
     received = sorted((k, source, to) for to, plan in enumerate(plans) for k, source in plan[1])
