@@ -84,3 +84,19 @@ def test_an_average_is_counted_as_a_ring_all_reduce(n):
     traffic = Traffic()
     traffic.count_mean(n, row_bytes=400)
     assert traffic.bytes_sent_per_learner == pytest.approx(2 * (n - 1) / n * 400)
+
+
+@pytest.mark.parametrize("wire", [torch.bfloat16, torch.float16])
+def test_rows_are_rounded_for_others_alone(wire):
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((6, 40)))
+    w = ring(6)
+    travelled = x.to(wire).double()
+    own = torch.from_numpy(w.diagonal()).unsqueeze(1)
+    others = torch.from_numpy(w.toarray()) - torch.diag(own.squeeze())
+    comm = Stacked(6, wire)
+    mixed = comm.start_mix(x, w)()
+    torch.testing.assert_close(mixed, own * x + others @ travelled, rtol=1e-12, atol=1e-13)
+    assert not torch.equal(travelled, x)
+    assert comm.traffic.bytes_sent_per_learner == 2 * 40 * wire.itemsize
+    alone = csr_array(np.eye(6))
+    assert torch.equal(comm.start_mix(x, alone)(), x)

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from torch import Tensor
 
 T = TypeVar("T")
@@ -51,6 +51,27 @@ def product(w: csr_array) -> Product:
         if kind not in prepared:
             prepared[kind] = _prepared(w, *kind)
         return prepared[kind](x)
+
+    return multiply
+
+
+def rounded(w: csr_array, wire: torch.dtype | None) -> Product:
+    r"""X [n, d] -> W x where other learners' rows count as they travel.
+
+    .. math:: W_{jj} x_j + \sum_{k \ne j} W_{jk}\, \mathrm{wire}(x_k)
+
+    Args:
+        w: mixing matrix.
+        wire: dtype to which rows are rounded; None: they are not, and it is `product`.
+    """
+    if wire is None:
+        return product(w)
+    diagonal = w.diagonal()
+    others = product(csr_array(w - diags_array(diagonal)))
+
+    def multiply(x: Tensor) -> Tensor:
+        own = torch.as_tensor(diagonal, dtype=x.dtype, device=x.device).unsqueeze(1)
+        return others(x.to(wire).to(x.dtype)).addcmul_(own, x)
 
     return multiply
 

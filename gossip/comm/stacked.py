@@ -8,28 +8,34 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.comm.base import Pending, Traffic, messages
-from gossip.comm.product import ByIdentity, product
+from gossip.comm.product import ByIdentity, rounded
 
 
 class Stacked:
-    """n learners as the rows of one matrix: mixing is the matrix product W X itself."""
+    """n learners as the rows of one matrix: mixing is the matrix product W X itself.
 
-    def __init__(self, n: int) -> None:
+    Args:
+        n: number of learners.
+        wire: dtype to which rows are rounded for others, as if they travelled; None: they are not.
+    """
+
+    def __init__(self, n: int, wire: torch.dtype | None = None) -> None:
         self.n = n
         self.hosted = range(n)
         self.process = 0
         self.processes = 1
         self.traffic = Traffic()
-        self._prepared = ByIdentity(lambda w: (product(w), messages(w)))
+        self._wire = wire
+        self._prepared = ByIdentity(lambda w: (rounded(w, wire), messages(w)))
 
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:
         """X <- W X, computed at once; see `Communicator.start_mix`."""
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self.n, f"{len(x)} rows for {self.n} learners"
-        product, sent = self._prepared(w)
-        self.traffic.count_mix(sent, x[0].nbytes)
+        multiply, sent = self._prepared(w)
+        self.traffic.count_mix(sent, x[0].numel() * (self._wire or x.dtype).itemsize)
         start = time.perf_counter()
-        mixed = product(x)
+        mixed = multiply(x)
         self.traffic.seconds_waiting += time.perf_counter() - start  # in place of the wait
         return lambda: mixed
 

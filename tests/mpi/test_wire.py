@@ -1,0 +1,43 @@
+"""Rows that travel in fewer bits: the same result whoever hosts whom, and whichever way they go."""
+
+import numpy as np
+import pytest
+import torch
+from mpi4py import MPI
+from scipy.sparse import csr_array
+
+from gossip.comm.mpi import Mpi
+from gossip.comm.stacked import Stacked
+from tests.problems import complete, ring
+
+pytestmark = pytest.mark.mpi
+
+D = 1000
+PLACES = {"near": lambda rank: "here", "far": lambda rank: rank, "both": lambda rank: rank // 2}
+
+
+@pytest.mark.parametrize("wire", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("local", [1, 3])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("graph", [ring, complete])
+def test_results_do_not_depend_on_who_hosts_a_learner(wire, dtype, local, place, graph):
+    rank, n = MPI.COMM_WORLD.rank, local * MPI.COMM_WORLD.size
+    comm, stacked, w = Mpi(n, place=PLACES[place](rank), wire=wire), Stacked(n, wire), graph(n)
+    x = torch.from_numpy(np.random.default_rng(5).standard_normal((n, D))).to(dtype)
+    for _ in range(3):
+        here = x[comm.hosted.start : comm.hosted.stop].clone()
+        mixed = comm.start_mix(here, w)()
+        x = stacked.start_mix(x, w)()
+        tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}[dtype]
+        expected = x[comm.hosted.start : comm.hosted.stop]
+        torch.testing.assert_close(mixed, expected, rtol=tolerance, atol=tolerance)
+        x = comm.gather(mixed)  # the next rounding is of the same bits
+    assert comm.traffic.bytes_sent_per_learner == stacked.traffic.bytes_sent_per_learner
+
+
+def test_a_learner_alone_is_not_rounded():
+    n = MPI.COMM_WORLD.size
+    comm = Mpi(n, wire=torch.bfloat16)
+    x = torch.randn(1, D, generator=torch.Generator().manual_seed(comm.process))
+    assert torch.equal(comm.start_mix(x, csr_array(np.eye(n)))(), x)
