@@ -13,9 +13,12 @@ from torch import Tensor
 from gossip.comm.blocks import Blocks, Finish
 from gossip.comm.place import machine
 from gossip.comm.plan import Plan
+from gossip.comm.progress import Progress
 from gossip.comm.start import may_go_on
 
 POLL_SECONDS = 0.01
+PROGRESS_BYTES = 4 << 20
+"""Rows from this size on are sent in pieces, each of which waits for a call of MPI."""
 LOST = {MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN, MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED}
 """Error classes of a lost connection; those of a wrong call say what is wrong with it."""
 
@@ -51,10 +54,17 @@ class Mpi(Blocks):
         # Shared memory does not tell that a process is gone, as a message does.
         apart = may_go_on()
         place = None if apart else machine() if place is None else place
+        self._progress = Progress(self._control)
         super().__init__(n, self._comm.rank, self._comm.size, place=place, wire=wire)
 
     def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
-        """Start the messages of a plan; see `Blocks`."""
+        """Start the messages of a plan; see `Blocks`.
+
+        Not as persistent requests: they save 4 to 11 microseconds at 4 KB, nothing measurable from
+        64 KB on, and a matrix that changes at every step has no use for them.
+        """
+        if not plan.far and not plan.sends:
+            return lambda: None
         first = self.hosted.start
         requests = [
             self._comm.Irecv([as_bytes(arrival), MPI.BYTE], source=process, tag=k)
@@ -65,6 +75,8 @@ class Mpi(Blocks):
             for k, process in plan.sends
         ]
         self._in_flight[id(requests)] = requests
+        if rows[0].nbytes >= PROGRESS_BYTES:
+            self._progress.needed()
 
         def finish() -> None:
             # In turn, so that one which does not come is known. As fast as Waitall, after which
@@ -74,6 +86,8 @@ class Mpi(Blocks):
                 for request, wait.what in zip(requests, plan.far_texts, strict=True):
                     request.Wait()
             del self._in_flight[id(requests)]
+            if not self._in_flight:
+                self._progress.over()
 
         return finish
 
