@@ -11,7 +11,7 @@ import tyro
 
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position, ending_the_job
-from gossip.comm.start import NoMPIError, choose, leave, speaks
+from gossip.comm.start import CutOffError, choose, leave, speaks
 from gossip.comm.stop import Stop
 from gossip.comm.together import agree, on_first, together
 from gossip.config import Config
@@ -74,7 +74,7 @@ def told(command: Callable[[], int], *, first: bool | None = None) -> int:
     try:
         return command()
     except UserError as error:
-        if (speaks() if first is None else first) or isinstance(error, NoMPIError):
+        if (speaks() if first is None else first) or isinstance(error, CutOffError):
             print(f"gossip.run: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:  # before the run listens to it, or the second Ctrl-C

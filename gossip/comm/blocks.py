@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.comm import reduction, window
+from gossip.comm.alike import Kind, check_alike
 from gossip.comm.base import Pending, Traffic
 from gossip.comm.combine import HALVES, mixture
 from gossip.comm.memory import shared_memory
@@ -83,6 +84,7 @@ class Blocks(ABC):
         self._plan = ByIdentity(self._planned)
         self._under_way: list[Mix] = []
         self._idle: list[Tensor] = []
+        self._known: set[Kind] = set()
 
     @abstractmethod
     def share(self, value: Any) -> list[Any]:
@@ -105,17 +107,22 @@ class Blocks(ABC):
     def _add_up(self, total: Tensor) -> None:
         """Put the sum over all processes in the place of `total`, the same bits everywhere."""
 
+    def _staged(self, x: Tensor) -> Tensor:
+        """`x` where messages can be sent from, in memory that nobody is still writing to."""
+        return x.cpu()
+
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:
         """Start X <- W X; see `Communicator.start_mix`."""
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self._local, f"{len(x)} rows for {self._local} hosted learners"
+        self._check_alike("mixed", x)
         x = x.detach()
         wire = self._wire or x.dtype
         self._share_memory(x.nbytes)
         plan, shared = self._plan(w), self._window
         self.traffic.count_mix(plan.messages, x[0].numel() * wire.itemsize)
         if shared is None:
-            number, rows = 0, x.to("cpu", wire)
+            number, rows = 0, self._staged(x.to(wire))
         else:
             if not shared.is_free:
                 self._complete()
@@ -136,7 +143,7 @@ class Blocks(ABC):
             return arrivals
 
         def compute() -> Tensor:
-            own = rows if x.device.type != "cpu" and wire == x.dtype else x.cpu()
+            own = x if x.device == rows.device else rows if wire == x.dtype else x.cpu()
             mixed = mixture(plan, own, rows, near, far)
             if shared is not None:
                 shared.done(number)
@@ -162,14 +169,22 @@ class Blocks(ABC):
 
     def mean(self, x: Tensor) -> Tensor:
         """Average over all learners; see `Communicator.mean`."""
+        self._check_alike("averaged", x)
         self.traffic.count_mean(self.n, x[0].nbytes)
-        local = x.detach().mean(dim=0).cpu()
+        local = self._staged(x.detach().mean(dim=0))
         wide = local.float() if local.dtype in HALVES else local
         total = wide.reshape(-1).contiguous()  # a view of the fresh `local`, never of x
         with self._timed("all processes in an average"):
             self._sum(total)
         total /= self.processes
         return total.view(local.shape).to(x.device, x.dtype)
+
+    def _check_alike(self, what: str, x: Tensor) -> None:
+        """Check, at the first rows of each kind, that all processes have such; collective."""
+        kind = Kind(what, x.shape, x.dtype)
+        if self.processes > 1 and kind not in self._known:
+            check_alike(kind, self.share)
+            self._known.add(kind)
 
     def _complete(self, last: Mix | None = None) -> None:
         """Complete the mixes under way in their order, up to one of them: readers count by it."""

@@ -37,7 +37,7 @@ def mixture(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tens
 
 def _products(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:
     """For many terms: the rows from elsewhere are collected into one matrix."""
-    diagonal = torch.as_tensor(plan.diagonal, dtype=own.dtype).unsqueeze(1)
+    diagonal = plan.diagonal(own.dtype, own.device)
     mixed = plan.mix_own(rows.to(own.dtype)).addcmul_(diagonal, own)
     theirs = [near(k) for k in range(len(plan.near))] + list(far())
     if theirs:

@@ -1,6 +1,8 @@
 """The learners of several processes, over MPI."""
 
+import ctypes
 import time
+import warnings
 from collections.abc import Hashable
 from typing import Any
 
@@ -35,6 +37,8 @@ class Mpi(Blocks):
         before: what this was before a process was lost.
         place: as of `Blocks`; None: by host. A test may say that processes of one host are not.
         wire: as of `Blocks`.
+        device: where the rows will be. GPUs' memory goes to MPI as it is if that can take it;
+            else through the host's, where it is mixed, too.
     """
 
     def __init__(
@@ -45,14 +49,19 @@ class Mpi(Blocks):
         *,
         place: Hashable = None,
         wire: torch.dtype | None = None,
+        device: str = "cpu",
     ) -> None:
+        self._takes_gpu_memory = device.startswith("cuda") and takes_gpu_memory()
+        self._device = device
+        self._has_warned = False
         # Messages that will not come keep their requests and memory: MPI still writes to them.
         self._before = before
         self._in_flight: dict[int, list[MPI.Request]] = {}
         self._comm = (comm or MPI.COMM_WORLD).Dup()
         self._control = self._comm.Dup()  # a failing process leaves collectives of _comm unmatched
-        # Shared memory does not tell that a process is gone, as a message does.
-        apart = may_go_on()
+        # Shared memory does not tell that a process is gone, as a message does; and it is the
+        # host's.
+        apart = may_go_on() or self._takes_gpu_memory
         place = None if apart else machine() if place is None else place
         self._progress = Progress(self._control)
         super().__init__(n, self._comm.rank, self._comm.size, place=place, wire=wire)
@@ -91,14 +100,34 @@ class Mpi(Blocks):
 
         return finish
 
+    def _staged(self, x: Tensor) -> Tensor:
+        """`x` where MPI can read it; see `Blocks`."""
+        if not x.is_cuda:
+            return x.cpu()
+        if self._takes_gpu_memory:
+            # MPI knows nothing of streams: what has been queued must be done, also the reads of
+            # rows that have arrived before, whose memory gets the next ones.
+            torch.cuda.current_stream(x.device).synchronize()
+            return x
+        if self.process == 0 and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "this MPI takes no GPU memory: rows go through the host's; NCCL (--backend nccl) "
+                "or a CUDA-aware MPI would not need that",
+                stacklevel=2,
+            )
+        return x.cpu()
+
     def _add_up(self, total: Tensor) -> None:
         """Sum over all processes, in place; see `Blocks`."""
+        if total.is_cuda:  # `total` has been written to since it was staged
+            torch.cuda.current_stream(total.device).synchronize()
         # The standard (MPI-4.1, 6.9.6) requires the same result on all processes, to the bit.
-        self._comm.Allreduce(MPI.IN_PLACE, total.numpy(), MPI.SUM)
+        self._comm.Allreduce(MPI.IN_PLACE, total if total.is_cuda else total.numpy(), MPI.SUM)
 
     def gather(self, x: Tensor) -> Tensor:
         """All learners' rows; see `Communicator.gather`."""
-        rows = x.detach().cpu().contiguous()
+        rows = self._staged(x.detach().contiguous())
         everyone = rows.new_empty(self.n, *rows.shape[1:])
         with self.waiting("the rows of all learners"):
             self._comm.Allgather([as_bytes(rows), MPI.BYTE], [as_bytes(everyone), MPI.BYTE])
@@ -142,9 +171,20 @@ class Mpi(Blocks):
         self._comm.Revoke()
         left = self._comm.Shrink()
         assert isinstance(left, MPI.Intracomm), "of the same kind as before"
-        return Mpi(self._local * left.size, left, before=self, wire=self._wire)
+        n = self._local * left.size
+        return Mpi(n, left, before=self, wire=self._wire, device=self._device)
 
 
-def as_bytes(x: Tensor) -> NDArray[np.uint8]:
-    """The memory of a contiguous CPU tensor, for any dtype."""
-    return x.view(-1).view(torch.uint8).numpy()
+def takes_gpu_memory() -> bool:
+    """Whether this MPI says that it is CUDA-aware.
+
+    Open MPI and MPICH say so by the same extension of the standard, which others lack.
+    """
+    query = getattr(ctypes.CDLL(MPI.__file__), "MPIX_Query_cuda_support", None)
+    return query is not None and query() == 1
+
+
+def as_bytes(x: Tensor) -> NDArray[np.uint8] | Tensor:
+    """The memory of a contiguous tensor as MPI gets it, for any dtype."""
+    flat = x.view(-1).view(torch.uint8)
+    return flat if flat.is_cuda else flat.numpy()

@@ -1,11 +1,14 @@
 """Who needs whose rows for one mixing matrix: every process derives it, none has to be told."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array, diags_array
+from torch import Tensor
 
 from gossip.comm.base import messages
 from gossip.comm.product import Product, product
@@ -29,6 +32,14 @@ class Term(NamedTuple):
     row: int
 
 
+class Call(NamedTuple):
+    """A message to start."""
+
+    is_send: bool
+    number: int
+    """Of a row in `Plan.sends`, or else in `Plan.far`."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a process sends, receives and adds up for one mixing matrix."""
@@ -45,8 +56,9 @@ class Plan:
     """The sum of each hosted learner; None: by products."""
     convex: bool
     """Whether the weights of each of these sums are positive and come to 1."""
-    diagonal: np.ndarray
-    """The weight of each hosted learner's own row, [local]."""
+    diagonal: Callable[[torch.dtype, torch.device], Tensor]
+    """The weight of each hosted learner's own row, [local, 1], made once for each kind of tensor:
+    to a GPU it would be a copy that waits."""
     mix_own: Product
     """[local, d] -> [local, d]: the part of W X from the other hosted rows."""
     mix_theirs: Product
@@ -57,6 +69,8 @@ class Plan:
     """How messages to the user name the near rows ..."""
     far_texts: list[str]
     """... the far rows, and then the sends."""
+    calls: list[Call] = field(default_factory=list)
+    """In which order a transport starts the messages, if that matters to it."""
 
 
 def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> Plan:
@@ -91,7 +105,7 @@ def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> Plan
         sends=sends,
         terms=_terms(here, hosted, [row.learner for row in (*near, *far)]),
         convex=_is_convex(here, diagonal),
-        diagonal=diagonal,
+        diagonal=cache(lambda dtype, device: _column(diagonal, dtype, device)),
         mix_own=product(csr_array(own - diags_array(diagonal))),
         mix_theirs=product(here.tocsc()[:, [row.learner for row in (*near, *far)]].tocsr()),
         messages=messages(w),
@@ -99,6 +113,10 @@ def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> Plan
         far_texts=[_arrival(row) for row in far]
         + [f"process {p} to take the row of learner {k}" for k, p in sends],
     )
+
+
+def _column(numbers: np.ndarray, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.as_tensor(numbers, dtype=dtype, device=device).unsqueeze(1)
 
 
 def _arrival(row: Row) -> str:

@@ -40,27 +40,40 @@ class Sign(NamedTuple):
     local_rank: str
 
 
-SIGNS = (
-    Sign(  # PRRTE
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-    ),
-    # MPICH's hydra, and srun --mpi=pmi2
-    Sign("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
-    # Set by srun only.
-    Sign("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"),
+TORCHRUN = Sign("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK")
+PRRTE = Sign(
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
 )
+HYDRA = Sign("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID")
+"""MPICH's, and srun --mpi=pmi2."""
+SLURM = Sign("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID")
+"""Set by srun only."""
+SIGNS = (TORCHRUN, PRRTE, HYDRA, SLURM)
+"""The innermost first: mpirun and srun may have started torchrun on each host."""
+
+
+def sign() -> Sign | None:
+    """Which launcher started this process; None if nothing says that one did."""
+    for sign in SIGNS:
+        # Some clusters set RANK and WORLD_SIZE for other purposes; torchrun sets all four.
+        needed = sign if sign is TORCHRUN else sign[:2]
+        if all(_number(name) is not None for name in needed):
+            return sign
+    return None
 
 
 def launched() -> Launched | None:
-    """How mpirun or srun started this process; None if nothing says that one did."""
-    for sign in SIGNS:
-        rank, size, local_size, local_rank = map(_number, sign)
-        if rank is not None and size is not None:
-            return Launched(rank, size, local_size, local_rank)
-    return None
+    """How a launcher started this process; None if nothing says that one did."""
+    by = sign()
+    if by is None:
+        return None
+    rank, size, local_size, local_rank = map(_number, by)
+    assert rank is not None, "a sign has both"
+    assert size is not None, "a sign has both"
+    return Launched(rank, size, local_size, local_rank)
 
 
 def _number(name: str) -> int | None:
@@ -120,61 +133,115 @@ def small_shared_memory(num_processes: int) -> bool:
     return free_bytes < num_processes * SHM_BYTES_PER_PROCESS
 
 
-def connect(backend: str, n: int) -> "Communicator":
+def connect(backend: str, n: int, device: str = "cpu") -> "Communicator":
     """The communicator for n learners.
 
     Args:
-        backend: a name in BACKENDS; "auto" is mpi where mpirun started several processes.
+        backend: a name in BACKENDS. "auto" is stacked for one process; for several, nccl where
+            their rows are on GPUs, else mpi where they find each other by it, else gloo.
         n: number of learners, in all processes together.
+        device: where the rows will be, "cpu" or "cuda".
 
     Raises:
-        UserError: no such backend; it does not fit how this process was started; the processes
-            do not divide n; MPI is not installed, or not the one whose mpirun was used.
+        UserError: no such backend; it does not fit how this process was started, or is missing
+            here; the processes do not divide n; MPI is not the one whose mpirun was used.
     """
-    return choose(backend, n)()
+    return choose(backend, n, device)()
 
 
-def choose(backend: str, n: int) -> Make:
+def choose(backend: str, n: int, device: str = "cpu") -> Make:
     """What makes the communicator; see `connect`, whose mistakes are found here.
 
     Making one is collective; a mistake may be made by one process alone.
     """
-    return lookup(BACKENDS, backend, "backend")(n)
+    return lookup(BACKENDS, backend, "backend")(n, device)
 
 
-def _auto(n: int) -> Make:
+def _auto(n: int, device: str) -> Make:
+    from gossip.comm.rendezvous import meets_by_mpi
+
     how = launched()
-    return _mpi(n) if how and how.size > 1 else _stacked(n)
+    if how is None or how.size == 1:
+        return _stacked(n, device)
+    if device.startswith("cuda"):
+        return _nccl(n, device)
+    return (_mpi if meets_by_mpi() else _gloo)(n, device)
 
 
-def _stacked(n: int) -> Make:
+def _stacked(n: int, device: str) -> Make:
     how = launched()
     if how and how.size > 1:
         raise UserError(
             f"backend 'stacked' keeps all learners in one process, but {how.size} were started: "
-            f"each would train all {n}; leave mpirun out, or use --backend mpi"
+            f"each would train all {n}; start one, or use another --backend"
         )
     from gossip.comm.stacked import Stacked
 
     return lambda: Stacked(n)
 
 
-def _mpi(n: int) -> Make:
+def _mpi(n: int, device: str) -> Make:
     how = launched()
+    if sign() is TORCHRUN:
+        raise UserError(
+            "backend 'mpi' needs processes that mpirun has started, but these were by torchrun; "
+            "use mpirun, or --backend gloo"
+        )
     if how:
         check_divides(n, how.size)
     check_divides(n, start_mpi().COMM_WORLD.size)
     from gossip.comm.mpi import Mpi
 
-    return lambda: Mpi(n)
+    return lambda: Mpi(n, device=device)
 
 
-BACKENDS: dict[str, Callable[[int], Make]] = {
+def _gloo(n: int, device: str) -> Make:
+    _check_torch("gloo")
+    how = launched()
+    check_divides(n, how.size if how else 1)
+    from gossip.comm.distributed import Gloo
+
+    return lambda: Gloo(n)
+
+
+def _nccl(n: int, device: str) -> Make:
+    import torch
+
+    _check_torch("nccl")
+    how = launched() or Launched(0, 1, 1, 0)
+    check_divides(n, how.size)
+    if not torch.cuda.is_available():
+        raise UserError(
+            "backend 'nccl' sends between GPUs, and no GPU can be used here; "
+            "use --backend mpi or gloo for rows on the CPU"
+        )
+    from gossip.comm.nccl import Nccl
+
+    torch.cuda.set_device((how.local_rank or 0) % torch.cuda.device_count())
+    return lambda: Nccl(n)
+
+
+def _check_torch(backend: str) -> None:
+    """Raises UserError if this torch lacks a backend of torch.distributed."""
+    import torch
+    from torch import distributed
+
+    has = {"gloo": "is_gloo_available", "nccl": "is_nccl_available"}[backend]
+    if not (distributed.is_available() and getattr(distributed, has)()):
+        raise UserError(
+            f"backend {backend!r} is not in this torch ({torch.__version__}): install a torch that "
+            "has it, or use --backend mpi"
+        )
+
+
+BACKENDS: dict[str, Callable[[int, str], Make]] = {
     "auto": _auto,
     "stacked": _stacked,
     "mpi": _mpi,
+    "gloo": _gloo,
+    "nccl": _nccl,
 }
-"""What `--backend` offers: number of learners -> what makes the communicator."""
+"""What `--backend` offers: number of learners, device -> what makes the communicator."""
 
 
 def check_divides(n: int, processes: int) -> None:
@@ -191,8 +258,12 @@ def check_divides(n: int, processes: int) -> None:
         )
 
 
-class NoMPIError(UserError):
-    """MPI is missing here: this process cannot tell the others, and speaks for itself."""
+class CutOffError(UserError):
+    """This process cannot tell the others of its mistake, and speaks for itself."""
+
+
+class NoMPIError(CutOffError):
+    """MPI is missing here."""
 
 
 def start_mpi() -> Any:

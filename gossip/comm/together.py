@@ -8,7 +8,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from gossip.comm.start import launched, speaks, start_mpi
+from gossip.comm.rendezvous import everyone
+from gossip.comm.start import launched, speaks
 from gossip.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,19 +35,19 @@ def together(function: Callable[[], T]) -> T:
 
     Collective, and the first thing that a job does: MPI is started before `function` is called,
     since a process that ends without having been there leaves the others in MPI_Init for ever.
-    With one process this is `function()`, and MPI is not touched.
+    With one process this is `function()`, and nothing is started.
 
     Raises:
         UserError: on all processes: the mistakes of all, with whose they are.
         SystemExit: on all processes; process 0 has printed what the others had to say.
-        NoMPIError: on this process alone, as it has no MPI.
+        CutOffError: on this process alone: it has no MPI, or does not find the others.
     """
     how = launched()
     if how is None or how.size == 1:
         return function()
-    world = start_mpi().COMM_WORLD
+    everyone(None)
     result = _attempt(function)
-    ends = world.allgather(result if isinstance(result, End) else None)
+    ends = everyone(result if isinstance(result, End) else None)
     if isinstance(result, End) or any(ends):
         _end(ends)
     return result

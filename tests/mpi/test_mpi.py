@@ -1,4 +1,8 @@
-"""The MPI backend against the stacked one, on however many processes mpirun has started."""
+"""The backends mpi and gloo against the stacked one, on however many processes mpirun has started.
+
+Each as it is, with shared memory where there is some, and as if its processes were on two nodes, so
+that both ways are used at once, or each on its own, so that all rows are messages.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +11,6 @@ from scipy.sparse import csr_array
 
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
-from gossip.comm.start import connect
 from gossip.comm.together import agree
 from gossip.errors import UserError
 
@@ -17,18 +20,39 @@ D = 37
 NUM_STEPS = 200
 
 
-@pytest.fixture(params=[1, 2, 3], ids=["one_each", "two_each", "three_each"])
+PLACES = {"one_node": lambda process: 0, "two_nodes": lambda process: process % 2, "apart": int}
+"""Process -> node that it is said to be on."""
+LOCAL = {"one_each": 1, "two_each": 2, "three_each": 3}
+KINDS = [
+    ("mpi", "one_node", "one_each"),
+    ("mpi", "one_node", "two_each"),
+    ("mpi", "two_nodes", "three_each"),
+    ("mpi", "apart", "two_each"),
+    ("gloo", "one_node", "two_each"),
+    ("gloo", "two_nodes", "one_each"),
+    ("gloo", "two_nodes", "three_each"),
+    ("gloo", "apart", "one_each"),
+    ("gloo", "apart", "two_each"),
+]
+
+
+@pytest.fixture(params=KINDS, ids="-".join)
 def comm(request):
-    """A communicator with 1, 2 or 3 learners per process."""
-    return connected(request.param)
+    """A communicator of either backend, with 1, 2 or 3 learners per process."""
+    return connected(*request.param)
 
 
-def connected(local: int):
+def connected(backend: str, place: str, learners: str):
     from mpi4py import MPI
 
-    if MPI.COMM_WORLD.size == 1:
+    from gossip.comm.distributed import Gloo
+    from gossip.comm.mpi import Mpi
+
+    processes, node = MPI.COMM_WORLD.size, PLACES[place](MPI.COMM_WORLD.rank)
+    local = LOCAL[learners]
+    if processes == 1:
         return Stacked(local)  # plain pytest --with-mpi: the same tests, trivially
-    return connect("mpi", local * MPI.COMM_WORLD.size)
+    return {"mpi": Mpi, "gloo": Gloo}[backend](local * processes, place=node)
 
 
 def rows(n: int, seed: int = 0, dtype=torch.float64) -> torch.Tensor:
@@ -270,3 +294,4 @@ def test_everyone_arrives_only_if_everyone_comes(comm):
     comm.share(None)
     if comm.process == 0:
         assert comm.everyone_arrives(5.0)
+    comm.share(None)  # MPI works on while the others are in MPI
