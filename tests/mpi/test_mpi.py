@@ -4,15 +4,21 @@ Each as it is, with shared memory where there is some, and as if its processes w
 that both ways are used at once, or each on its own, so that all rows are messages.
 """
 
+import contextlib
+import time
+
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
 
+import topologies
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
 from gossip.comm.together import agree
+from gossip.comm.window import SLOTS
 from gossip.errors import UserError
+from tests.topologies.test_battery import FIXED
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
 
@@ -195,6 +201,144 @@ def test_a_matrix_that_changes_at_every_step(comm):
         mine = comm.start_mix(mine, w)()
         x = torch.from_numpy(w @ x.numpy())
     torch.testing.assert_close(mine, here(comm, x), rtol=1e-12, atol=1e-12)
+
+
+BOTH_WAYS = [("mpi", "two_nodes", "two_each"), ("gloo", "two_nodes", "one_each")]
+MESSAGES = [("mpi", "apart", "one_each"), ("gloo", "apart", "two_each")]
+SOME = pytest.mark.parametrize("comm", BOTH_WAYS + MESSAGES, indirect=True, ids="-".join)
+"""Kinds for what takes long."""
+
+
+def moving(n: int) -> list[topologies.Topology]:
+    """All topologies for n learners that are not the same at every step."""
+    built = []
+    for name in sorted(set(topologies.TOPOLOGIES) - set(FIXED)):
+        with contextlib.suppress(topologies.TopologyError):  # not for this n
+            built.append(topologies.build(name, n))
+    return [topology for topology in built if topology.period != 1]
+
+
+@SOME
+def test_every_moving_topology_is_walked(comm):
+    assert len(moving(comm.n)) > 5 or comm.n < 3
+    for topology in moving(comm.n):
+        x = rows(comm.n)
+        mine = here(comm, x)
+        for t in range(2 * (topology.period or 6)):
+            mine = comm.start_mix(mine, topology.matrix(t))()
+            x = torch.from_numpy(topology.matrix(t) @ x.numpy())
+        torch.testing.assert_close(mine, here(comm, x), rtol=1e-12, atol=1e-12)
+
+
+@SOME
+def test_stragglers_get_the_rows_they_should(comm, monkeypatch):
+    """Each process is late at random; its rows change as soon as they may."""
+    poison(comm, monkeypatch)
+    late = np.random.default_rng(comm.process)
+    topology = topologies.build("matching", comm.n) if comm.n > 1 else None
+    x, eye = rows(comm.n), csr_array(np.eye(comm.n))
+    mine = here(comm, x)
+    for t in range(NUM_STEPS):
+        w = eye if topology is None else topology.matrix(t)
+        pending = comm.start_mix(mine, w)
+        if late.random() < 0.2:
+            time.sleep(late.random() * 4e-3)
+        mixed = pending()
+        if comm.processes > 1:
+            mine.fill_(torch.nan)
+        x = torch.from_numpy(w @ x.numpy())
+        torch.testing.assert_close(mixed, here(comm, x), rtol=1e-12, atol=1e-12)
+        mine = mixed
+
+
+@SOME
+def test_more_mixes_in_flight_than_there_is_memory_for(comm, monkeypatch):
+    poison(comm, monkeypatch)
+    w, n = csr_array(directed_exponential(comm.n)), 3 * SLOTS
+    xs = [rows(comm.n, seed) for seed in range(n)]
+    for _ in range(3):
+        pending = [comm.start_mix(here(comm, x), w) for x in xs]
+        for x, mix in zip(xs, pending, strict=True):
+            expected = here(comm, torch.from_numpy(w @ x.numpy()))
+            torch.testing.assert_close(mix(), expected, rtol=1e-12, atol=1e-12)
+
+
+@SOME
+def test_rows_in_shared_memory_stay_while_a_tensor_views_them(comm):
+    w, kept = csr_array(ring(comm.n)), []
+    x = rows(comm.n)
+    comm.start_mix(here(comm, x), w)()  # from here on there is a window
+    for step in range(2 * SLOTS):
+        new = comm.new_rows(here(comm, x))
+        new.copy_(here(comm, x) + step)
+        mixed = comm.start_mix(new, w)()
+        expected = torch.from_numpy(w @ (x + step).numpy())
+        torch.testing.assert_close(mixed, here(comm, expected), rtol=1e-12, atol=1e-12)
+        kept = [*kept[-2:], (step, new)]
+        for earlier, view in kept:
+            assert torch.equal(view, here(comm, x) + earlier)
+
+
+def poison(comm: Communicator, monkeypatch) -> None:
+    """Make the use of a buffer by two at once seen.
+
+    Memory for arriving rows is NaN whenever nothing is under way to it, so to read it too early or
+    too late gives NaN; rows are checked to be the same until they have all been sent.
+    """
+    if comm.processes == 1:
+        return
+    new, keep, exchange = comm._arrivals, comm._keep, comm._exchange
+
+    def checked(plan, rows, arrivals):
+        before, finish = rows.clone(), exchange(plan, rows, arrivals)
+
+        def done():
+            finish()
+            assert torch.equal(rows, before)
+            assert not arrivals.isnan().any()
+
+        return done
+
+    monkeypatch.setattr(comm, "_arrivals", lambda plan, rows: new(plan, rows).fill_(torch.nan))
+    monkeypatch.setattr(comm, "_keep", lambda arrivals: keep(arrivals.fill_(torch.nan)))
+    monkeypatch.setattr(comm, "_exchange", checked)
+
+
+@SOME
+def test_poison_kills(comm, monkeypatch):
+    """Without messages, arrivals are NaN; rows that change under way are noticed."""
+    if comm.processes == 1:
+        pytest.skip("nothing travels")
+    x, w = here(comm, rows(comm.n)), csr_array(complete(comm.n))
+    comm.start_mix(x, w)()  # from here on the rows in shared memory are near
+    if not comm._planned(w).far:
+        return
+    for finish in (lambda rows: None, lambda rows: rows.add_(1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(comm, "_exchange", lambda plan, rows, _, end=finish: lambda: end(rows))
+            poison(comm, patch)
+            with pytest.raises(AssertionError):
+                comm.start_mix(x, w)()
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("comm", [KINDS[0], KINDS[4]], indirect=True, ids="-".join)
+def test_rows_that_differ_between_processes_are_an_error_on_all(comm):
+    odd = comm.process == 1
+    with pytest.raises(UserError, match=r"process 0 has float64 \(\d, 5\) and process 1 has"):
+        comm.start_mix(
+            torch.ones(len(comm.hosted), 6 if odd else 5).double(), csr_array(ring(comm.n))
+        )
+    with pytest.raises(UserError, match=r"float32.*process 1 has float64"):
+        comm.mean(torch.ones(1, 7, dtype=torch.float64 if odd else torch.float32))
+    assert comm.share(comm.process) == list(range(comm.processes))
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("comm", [KINDS[0], KINDS[4]], indirect=True, ids="-".join)
+def test_a_dtype_without_sums_is_an_error_on_all(comm):
+    with pytest.raises(UserError, match=r"rows of int64 cannot be mixed.*float16, bfloat16"):
+        comm.start_mix(torch.ones(len(comm.hosted), 5).long(), csr_array(ring(comm.n)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
