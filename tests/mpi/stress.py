@@ -43,7 +43,7 @@ def stress(comm: Communicator, seconds: float, seed: int = 0) -> int:
             for pending, w, x in started:
                 expected = torch.from_numpy(w @ x.numpy())[comm.hosted.start : comm.hosted.stop]
                 be_late(own)
-                torch.testing.assert_close(pending(), expected, rtol=1e-12, atol=1e-12)
+                assert torch.allclose(pending(), expected, rtol=1e-12, atol=1e-12)
             done += len(started)
             if common.random() < 0.1:
                 comm.mean(torch.ones(1, 3))

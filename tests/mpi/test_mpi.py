@@ -18,12 +18,14 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.together import agree
 from gossip.comm.window import SLOTS
 from gossip.errors import UserError
+from tests.mpi.stress import stress
 from tests.topologies.test_battery import FIXED
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
 
 D = 37
 NUM_STEPS = 200
+STRESS_SECONDS = 1.0
 
 
 PLACES = {"one_node": lambda process: 0, "two_nodes": lambda process: process % 2, "apart": int}
@@ -277,6 +279,12 @@ def test_rows_in_shared_memory_stay_while_a_tensor_views_them(comm):
         kept = [*kept[-2:], (step, new)]
         for earlier, view in kept:
             assert torch.equal(view, here(comm, x) + earlier)
+
+
+@SOME
+def test_random_schedules(comm):
+    """A minute of it: `tests.mpi.stress`, by hand."""
+    assert stress(comm, STRESS_SECONDS, seed=comm.n) > 0
 
 
 def poison(comm: Communicator, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""The whole program on MPI walks the stacked backend's trajectory, in float64."""
+"""The whole program on several processes walks the stacked backend's trajectory, in float64."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from mpi4py import MPI
 
 from gossip.algorithms import ALGORITHMS, NOISE_MODES, ORDERS
 from gossip.comm.base import Communicator
+from gossip.comm.distributed import Gloo
 from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
 from gossip.config import BATCH_NORMS, Config, Data, Gossip, Model, Monitoring, Rate
@@ -43,8 +44,8 @@ def walk(chosen: Config, comm: Communicator) -> tuple[Outcome, Rows]:
     return outcome, rows
 
 
-def assert_same_walk(chosen: Config) -> None:
-    comm = Mpi(chosen.gossip.learners)
+def assert_same_walk(chosen: Config, comm: Communicator | None = None) -> None:
+    comm = comm or Mpi(chosen.gossip.learners)
     outcome, rows = walk(chosen, comm)
     expected, expected_rows = walk(chosen, Stacked(comm.n))
     x = expected.state.x
@@ -94,6 +95,31 @@ def test_every_algorithm_and_order_is_walked():
 )
 def test_mpi_walks_the_stacked_trajectory(n, name, options):
     assert_same_walk(config(n, name, **options))
+
+
+OTHER_WAYS = {
+    "mpi-two-nodes": lambda n: Mpi(n, place=MPI.COMM_WORLD.rank % 2),
+    "mpi-messages": lambda n: Mpi(n, place=MPI.COMM_WORLD.rank),
+    "gloo": Gloo,
+    "gloo-two-nodes": lambda n: Gloo(n, place=MPI.COMM_WORLD.rank % 2),
+    "gloo-messages": lambda n: Gloo(n, place=MPI.COMM_WORLD.rank),
+}
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dpsgd", {"topology": "exponential", "order": "atc"}),
+        ("dpsgd", {"topology": "base", "mix_every": 2}),
+        ("ssgd", {}),
+        ("ssgd-star", {"noise_mode": "persist"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
+)
+def test_every_way_of_a_row_walks_the_stacked_trajectory(way, name, options):
+    n = sizes()[-1]
+    assert_same_walk(config(n, name, **options), OTHER_WAYS[way](n))
 
 
 RULES = {
