@@ -12,6 +12,7 @@ from tyro.conf import arg
 import topologies
 from gossip.algorithms import NAMES, NOISE_MODES, ORDERS
 from gossip.comm.start import BACKENDS
+from gossip.compute import Compute
 from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS
 from gossip.errors import UserError, one_of, suggestion
 from gossip.models import ACTIVATIONS, MODELS
@@ -251,6 +252,7 @@ class Config:
     rate: Rate = field(default_factory=Rate)
     monitoring: Monitoring = field(default_factory=Monitoring)
     reliability: Reliability = field(default_factory=Reliability)
+    compute: Compute = field(default_factory=Compute)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -264,6 +266,24 @@ class Config:
         at_least(0, seed=self.seed)
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             raise UserError(f"epochs={self.epochs}: it must be a positive number")
+        self._check_amp()
+
+    @property
+    def skips(self) -> bool:
+        """Whether a step whose gradient is not finite is left out."""
+        return self.reliability.skips or self.compute.scales_loss
+
+    def _check_amp(self) -> None:
+        if self.compute.amp != "off" and self.model.dtype != "float32":
+            raise UserError(
+                f"amp={self.compute.amp} with dtype={self.model.dtype}: mixed precision saves what "
+                "float32 has to spare; use --dtype float32, or --amp off"
+            )
+        if self.compute.scales_loss and self.reliability.raises:
+            raise UserError(
+                "amp=fp16 with on_nonfinite=raise: a gradient that overflows in half precision is "
+                "how its scale is found, no error; use --on-nonfinite record or skip, or --amp bf16"
+            )
 
 
 def to_tables(config: Config) -> dict[str, Any]:

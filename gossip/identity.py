@@ -15,7 +15,8 @@ from gossip.tables import flat
 def fingerprints(study: Study) -> dict[str, str]:
     """What must be the same on all processes of a job."""
     config = _digest(json.dumps(to_tables(study.config), sort_keys=True).encode())
-    return {"config": config, **origin(study), "code": code()}
+    device = study.task.numerics.device.type
+    return {"config": config, **origin(study), "device": device, "code": code()}
 
 
 def origin(study: Study) -> dict[str, str]:
@@ -24,7 +25,7 @@ def origin(study: Study) -> dict[str, str]:
     return {
         "topology": _digest(*(m.indices.tobytes() + m.data.tobytes() for m in w)),
         "dataset": study.dataset.sha256,
-        "start": _digest(study.task.init(study.config.seed).numpy().tobytes()),
+        "start": _digest(study.task.init(study.config.seed).cpu().numpy().tobytes()),
     }
 
 
@@ -39,6 +40,10 @@ def code() -> str:
 FREE = (
     "steps",
     "epochs",
+    "compute.channels_last",
+    "compute.compile",
+    "compute.cuda_graphs",
+    "compute.device",
     "gossip.backend",
     "reliability.checkpoint_every",
     "reliability.checkpoint_minutes",

@@ -1,6 +1,6 @@
 """A run between two steps: what its next step depends on, as a snapshot and back."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from gossip.checkpoint import Snapshot
 from gossip.clock import Clock
 from gossip.comm.failure import Position
 from gossip.errors import UserError
+from gossip.loss_scale import LossScale
 from gossip.monitor import Monitor
 from gossip.outcome import SAID, Outcome
 from gossip.rates import Controller
@@ -32,6 +33,8 @@ class Live:
     monitor: Monitor
     buffers: Tensor | None
     """BatchNorm's running statistics, [local, b]."""
+    loss_scale: LossScale | None = None
+    """Where losses are scaled, in half precision."""
     losses: list[Tensor] = field(default_factory=list)
     """Mini-batch losses of the steps that no row of the trace has yet, [local] each: also where
     one row stands for all, as another process may host them when the run goes on."""
@@ -56,13 +59,14 @@ def begin(study: Study, algorithm: Startable, position: Position, start: Snapsho
     """
     task, local = study.task, len(study.comm.hosted)
     state = algorithm.init(task.init(study.config.seed), local)
-    verdict = Verdict(study.dataset.num_classes, patient=study.config.reliability.skips)
+    verdict = Verdict(study.dataset.num_classes, patient=study.config.skips)
     clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
     live = Live(
         Outcome(state, verdict, clock),
         Controller(study.rule, study.comm),
         study.make_monitor(),
         task.init_buffers(local) if task.has_buffers else None,
+        LossScale() if study.config.compute.scales_loss else None,
     )
     if start is not None:
         _resume(live, start, study, shared=algorithm.shared)
@@ -103,6 +107,8 @@ def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
         "since": study.sampler.since,
         "drawn": study.sampler.drawn,
     }
+    if live.loss_scale is not None:
+        facts["loss_scale"] = asdict(live.loss_scale)
     return Snapshot(step=live.state.step, rows=rows, shared=shared, facts=facts)
 
 
@@ -127,7 +133,10 @@ def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     live.rates.restore(facts, start.shared)
     if live.buffers is not None:
         live.buffers = _like(start.rows["buffers"], live.buffers, "buffers")
-    live.losses, live.skipped = _columns(start, "losses"), _columns(start, "skipped")
+    if live.loss_scale is not None:
+        live.loss_scale = LossScale(**facts["loss_scale"])
+    live.losses = _columns(start, "losses", x.device)
+    live.skipped = _columns(start, "skipped", x.device)
     live.monitor.window.seen = [(int(t), float(v)) for t, v in facts["window"]]
     outcome.verdict.restore(facts["verdict"])
     outcome.clock.restore(facts["seconds"])
@@ -144,9 +153,9 @@ def _like(tensor: Tensor, other: Tensor, name: str) -> Tensor:
             f"{name} is {tensor.dtype} {list(tensor.shape)} there and "
             f"{other.dtype} {list(other.shape)} here"
         )
-    return tensor.clone()
+    return tensor.to(other.device, copy=True)
 
 
-def _columns(start: Snapshot, name: str) -> list[Tensor]:
+def _columns(start: Snapshot, name: str, device: torch.device) -> list[Tensor]:
     """[local] of each of the steps that no row of the trace has yet."""
-    return list(start.rows[name].T.contiguous()) if name in start.rows else []
+    return list(start.rows[name].T.to(device).contiguous()) if name in start.rows else []

@@ -10,6 +10,7 @@ from typing import Any
 from gossip import folder as run_folder
 from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
+from gossip.loss_scale import COLUMN as LOSS_SCALE
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.outcome import COLUMNS, Outcome, Rows
 from gossip.progress import ProgressLine
@@ -64,6 +65,8 @@ class Record:
     def __enter__(self) -> "Record":
         if self._writes:
             columns = (*COLUMNS, *LEVELS["full"], *LIPSCHITZ, *self._study.rule.columns)
+            if self._study.config.compute.scales_loss:
+                columns = (*columns, LOSS_SCALE)
             self._open((*columns, *self._columns))
             self._progress = ProgressLine(self._algorithm, self._study.steps)
             self._progress.__enter__()

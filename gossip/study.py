@@ -17,6 +17,8 @@ import topologies
 from gossip import stragglers
 from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
 from gossip.comm.base import Communicator
+from gossip.comm.together import on_all
+from gossip.compute import idle as idle_compute
 from gossip.config import Config
 from gossip.data import Dataset, Sampler, load, splits
 from gossip.errors import UserError, load_object, lookup
@@ -73,6 +75,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
     Raises:
         UserError: something in the config does not fit.
     """
+    numerics = on_all(comm, config.compute.numerics)
     dataset = _dataset(config)
     train, test, validation = splits(
         dataset, config.data.inputs, _dtype(config), config.data.validation
@@ -84,6 +87,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         dtype=_dtype(config),
         num_classes=dataset.num_classes,
         validation=validation,
+        numerics=numerics,
     )
     _check_batch(task, config.data.batch_size)
     sampler = Sampler(
@@ -120,7 +124,11 @@ def prepare(config: Config, comm: Communicator) -> Study:
         rates,
         max(1, math.ceil(rates.most_steps)),
         make_monitor,
-        (*idle(config.rate), *warnings(rates)),
+        (
+            *idle(config.rate),
+            *idle_compute(config.compute, numerics, task.layers),
+            *warnings(rates),
+        ),
         _straggler(config),
     )
 
@@ -242,8 +250,13 @@ def _optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
         make([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
-    skips = config.reliability.skips
-    return lambda: FlatOptimizer(make, task.layers, elementwise=kind.elementwise, skips=skips)
+    return lambda: FlatOptimizer(
+        make,
+        task.layers,
+        elementwise=kind.elementwise,
+        skips=config.skips,
+        jointly=config.compute.scales_loss,
+    )
 
 
 def literal(kind: str, key: str, value: str) -> object:

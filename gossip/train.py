@@ -14,6 +14,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.failure import Position
 from gossip.comm.stop import Wish
 from gossip.live import Live, begin, snapshot
+from gossip.loss_scale import COLUMN as LOSS_SCALE
 from gossip.monitor import Moment
 from gossip.nonfinite import counted, note
 from gossip.outcome import Keep, Outcome, Record, Rows, Talk, at_every_step
@@ -85,7 +86,12 @@ def _steps(
             squares=study.rule.needs_norms,
             buffers=live.buffers,
         )
+        scale = live.loss_scale
+        if scale is not None:
+            take = partial(take, scale=scale.scale)
         gradient = clock.timed("gradient", _delayed(take, study.delay(t)))
+        if scale is not None:
+            gradient = scale.judged(gradient, comm)
         with outcome.counting(comm):
             state, step = algorithm.step(
                 live.state, gradient, mixing_matrix(study, t), live.rates.at(t), comm
@@ -178,4 +184,6 @@ def _observe(study: Study, live: Live, moment: Moment) -> Rows:
     seconds = outcome.clock.training()
     rows[-1] |= {"lr": moment.lr, "seconds": seconds, **skips, **values}
     rows[-1] |= {"learners": comm.n, **live.rates.values()}
+    if live.loss_scale is not None:
+        rows[-1][LOSS_SCALE] = live.loss_scale.scale
     return rows

@@ -87,7 +87,7 @@ def _pace(tally: dict[str, Tensor]) -> dict[str, float]:
 
 def _skips(study: Study, live: Live, tally: dict[str, Tensor], t: int) -> dict[str, float]:
     """The column `skipped`, gradients left out per learner since the last row."""
-    if not study.config.reliability.skips:
+    if not study.config.skips:
         return {}
     skipped, outcome = float(tally["skipped"].mean()), live.outcome
     outcome.skips += skipped

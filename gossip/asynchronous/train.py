@@ -176,13 +176,19 @@ def check(study: Study) -> None:
     """Refuse what asynchronous learners cannot have.
 
     Raises:
-        UserError: a rate that looks at all learners, or processes that host several of many.
+        UserError: a rate or a precision that looks at all learners, or processes that host several
+            of many.
     """
     comm = study.comm
     if comm.processes not in (1, comm.n):
         raise UserError(
             f"ad-psgd with {comm.n} learners on {comm.processes} processes: it runs on one "
             f"process for each learner or on one for all; start {comm.n} or 1"
+        )
+    if study.config.compute.scales_loss:
+        raise UserError(
+            "ad-psgd with amp fp16: learners that wait for nobody cannot leave out a step "
+            "together; use --amp bf16"
         )
     if study.rule.needs_norms:
         rate = study.config.rate

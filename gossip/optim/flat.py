@@ -31,6 +31,8 @@ class FlatOptimizer:
         elementwise: whether `make`'s optimizer treats every element alike.
         skips: whether a row whose gradient is not finite stays as it is, with its state; counters
             that rows share, such as Adam's of its steps, run on.
+        jointly: whether rows are only skipped all together, on all processes: then the torch
+            optimizer is not called at all, and no counter runs on.
     """
 
     def __init__(
@@ -40,11 +42,12 @@ class FlatOptimizer:
         *,
         elementwise: bool = True,
         skips: bool = False,
+        jointly: bool = False,
     ) -> None:
         self._make = make
         self._layers = layers
         self._elementwise = elementwise
-        self._skips = skips
+        self._skips, self._jointly = skips, jointly
         self._parameters: list[list[nn.Parameter]] = []
         self._optimizer: torch.optim.Optimizer | None = None
         self._restored: Mapping[str, Tensor] = {}
@@ -65,6 +68,8 @@ class FlatOptimizer:
         self.skipped = skipped = ~gradients.isfinite().all(dim=1)
         if not skipped.any():
             return self._stepped(x, gradients, lr)
+        if self._jointly:
+            return x.clone()
         before = {name: rows.clone() for name, rows in self.state_rows().items()}
         keep = skipped.unsqueeze(1)
         stepped = self._stepped(x, gradients.masked_fill(keep, 0), lr)
