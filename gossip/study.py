@@ -20,7 +20,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.together import on_all
 from gossip.compute import idle as idle_compute
 from gossip.config import Config
-from gossip.data import Dataset, Sampler, load, splits
+from gossip.data import Dataset, Sampler, load, on_device, splits
 from gossip.errors import UserError, load_object, lookup
 from gossip.keyvalue import parse_options
 from gossip.models import MODELS
@@ -82,11 +82,11 @@ def prepare(config: Config, comm: Communicator) -> Study:
     )
     task = Task(
         _model(config, dataset),
-        train,
-        test,
+        on_device(train, numerics.device),
+        on_device(test, numerics.device),
         dtype=_dtype(config),
         num_classes=dataset.num_classes,
-        validation=validation,
+        validation=None if validation is None else on_device(validation, numerics.device),
         numerics=numerics,
     )
     _check_batch(task, config.data.batch_size)

@@ -82,5 +82,5 @@ class SsgdStar:
             generator(self.seed, NOISE, learner, t).standard_normal(x.shape[1])
             for learner in comm.hosted
         ]
-        noise = self.std * torch.from_numpy(np.stack(rows)).to(x.dtype)
+        noise = self.std * torch.from_numpy(np.stack(rows)).to(x)
         return noise - comm.mean(noise) if self.mode == "centered" else noise

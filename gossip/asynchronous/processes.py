@@ -35,7 +35,9 @@ class Processes:
     def __init__(self, study: Study, learners: Learners, hurry: Callable[[], bool]) -> None:
         self._waiting: Waiting = cast(Any, study.comm).waiting
         self._study, self._learners, self._hurry = study, learners, hurry
-        self._exchange = Pairwise(learners.x)
+        # The weights themselves, or the host's copy of those of a GPU.
+        self._row = learners.x.cpu()
+        self._exchange = Pairwise(self._row)
         self._counter = Counter()
         self._total = 0
         self._patience = PATIENCE_SECONDS
@@ -60,6 +62,7 @@ class Processes:
             self._go(total)
             with self._learners.clock("communication_wait"), self._waiting("a pause of all"):
                 self._exchange.pause()
+            self._learners.x.copy_(self._row)
             self._recount()
         return self._total
 
@@ -90,7 +93,8 @@ class Processes:
         start = time.monotonic()
         other = partner(self._study, learners.hosted[0], k)
         snapshot, changes = exchange.begin(other, self._patience)
-        stepped = learners.step(0, snapshot, self._study.delay(k))
+        own = snapshot.to(learners.x.device)
+        stepped = learners.step(0, own, self._study.delay(k)).to(snapshot.device)
         gradient_seconds = time.monotonic() - start
         self._patience = max(PATIENCE_SECONDS, PATIENCE_GRADIENTS * gradient_seconds)
         with learners.clock("communication_wait"):

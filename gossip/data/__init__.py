@@ -2,6 +2,7 @@
 
 from gossip.data.batches import INPUT_SCALINGS, Split, Splits, splits
 from gossip.data.dataset import CorruptDataError, Dataset, Scale, UnavailableError, from_arrays
+from gossip.data.device import on_device
 from gossip.data.partition import PARTITIONS
 from gossip.data.registry import fetch, load
 from gossip.data.sampling import Sampler
@@ -21,5 +22,6 @@ __all__ = [
     "fetch",
     "from_arrays",
     "load",
+    "on_device",
     "splits",
 ]

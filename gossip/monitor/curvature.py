@@ -79,5 +79,5 @@ class _Batch:
         return len(self._labels)
 
     def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        chosen = torch.from_numpy(indices)
+        chosen = torch.from_numpy(indices).to(self._labels.device)
         return self._inputs[chosen], self._labels[chosen]

@@ -54,7 +54,7 @@ def lipschitz(task: Task, w_a: Tensor, samples: int, comm: Communicator) -> Valu
         return {"lipschitz": nan, "lipschitz_step": nan}
     # Of unit length: products of a small g would lose digits in float32.
     along = g / length
-    product = torch.zeros(1, len(w_a), dtype=torch.float64)
+    product = torch.zeros_like(local).unsqueeze(0)
     for part in parts:
         product += task.hessian_vector_sums(row, along.unsqueeze(0), task.train, part)
     value = weight * float(comm.mean(product @ along))

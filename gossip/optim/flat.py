@@ -162,7 +162,9 @@ class FlatOptimizer:
             raise ValueError(f"the optimizer has no state {name!r} of {len(rows)} rows")
         values = [rows if rows.ndim > 1 else rows[0]] if self._is_stacked else list(rows)
         for parameter, value in zip(parameters, values, strict=True):
-            own = value.item() if number else value.clone()
+            # As in torch's load_state_dict, counters stay on the CPU.
+            device = parameter.device if value.ndim else value.device
+            own = value.item() if number else value.to(device, copy=True)
             self._optimizer.state[parameter][quantity] = own
 
     def _split(self, x: Tensor, per: int) -> list[list[Tensor]]:

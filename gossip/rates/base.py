@@ -104,7 +104,10 @@ class Observation:
 
 
 class Norms(NamedTuple):
-    """Gradient norms by layer, over all learners; float64 [layers], the same everywhere."""
+    """Gradient norms by layer, over all learners; float64 [layers] on the CPU, the same everywhere.
+
+    A rule is a few numbers' worth of arithmetic on them.
+    """
 
     squares: Tensor
     """(1/n) sum_i ||g_i||^2 of raw gradients."""
@@ -129,7 +132,8 @@ def norms(observation: Observation, layers: tuple[Layer, ...]) -> Norms:
     mean = observation.mean
     if mean is None:
         mean = comm.mean(gradients.values)
-    return Norms(comm.mean(squares), layer_squares(mean.unsqueeze(0), layers)[0])
+    square_of_mean = layer_squares(mean.unsqueeze(0), layers)[0]
+    return Norms(comm.mean(squares).cpu(), square_of_mean.cpu())
 
 
 class Rated(NamedTuple):

@@ -32,8 +32,12 @@ class LayerRatio:
     upper: float
 
     def __call__(self, x: Tensor, gradients: Tensor, layers: tuple[Layer, ...]) -> Tensor:
-        """The ratio r of weights x and gradients, both [rows, d]: float64 [rows, layers]."""
-        weights, slopes = layer_squares(x, layers).sqrt(), layer_squares(gradients, layers).sqrt()
+        """The ratio r of weights x and gradients, both [rows, d]: float64 [rows, layers], on the CPU.
+
+        So are all rates: few numbers, which an optimizer takes from there.
+        """
+        squares = torch.stack([layer_squares(rows, layers) for rows in (x, gradients)])
+        weights, slopes = squares.sqrt().cpu()
         ratio = torch.where((weights > 0) & (slopes > 0), weights / slopes, 1.0)
         if self.kind == "fixed":
             return ratio.clamp(self.lower, self.upper)
