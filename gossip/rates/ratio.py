@@ -32,9 +32,9 @@ class LayerRatio:
     upper: float
 
     def __call__(self, x: Tensor, gradients: Tensor, layers: tuple[Layer, ...]) -> Tensor:
-        """The ratio r of weights x and gradients, both [rows, d]: float64 [rows, layers], on the CPU.
+        """The ratio r of weights x and gradients, both [rows, d]: float64 [rows, layers].
 
-        So are all rates: few numbers, which an optimizer takes from there.
+        On the CPU, as all rates are: few numbers, which an optimizer takes from there.
         """
         squares = torch.stack([layer_squares(rows, layers) for rows in (x, gradients)])
         weights, slopes = squares.sqrt().cpu()

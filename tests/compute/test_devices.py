@@ -110,7 +110,7 @@ def test_every_part_keeps_to_the_device(case, tmp_path, monkeypatch):
     ids=["add", "add_", "cat", "number", "numpy", "array"],
 )
 def test_the_device_that_is_not_there_complains(mistake):
-    with Elsewhere(), pytest.raises((RuntimeError, TypeError), match="two devices|numpy"):
+    with Elsewhere(), pytest.raises((RuntimeError, TypeError), match=r"two devices|numpy"):
         mistake(torch.zeros(3, device=ELSEWHERE))
 
 
@@ -147,5 +147,5 @@ def test_gpus_are_dealt_to_the_processes_of_a_host(monkeypatch):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_one_sentence():
     assert compute.place("auto") == torch.device("cpu")
-    with pytest.raises(UserError, match="device=cuda: torch .* (without CUDA|sees 0 GPUs)"):
+    with pytest.raises(UserError, match=r"device=cuda: torch .* (without CUDA|sees 0 GPUs)"):
         compute.place("cuda")
