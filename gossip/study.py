@@ -22,6 +22,7 @@ from gossip.compute import idle as idle_compute
 from gossip.config import Config
 from gossip.data import Dataset, Sampler, load, on_device, splits
 from gossip.errors import UserError, load_object, lookup
+from gossip.gradients import of_steps
 from gossip.keyvalue import parse_options
 from gossip.models import MODELS
 from gossip.monitor import Monitor
@@ -29,7 +30,7 @@ from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.rates import Rule
 from gossip.recipe import budget, idle, rule, warnings
 from gossip.stragglers import Straggler
-from gossip.task import Task
+from gossip.task import Gradients, Task
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Study:
     rule: Rule
     steps: int
     """Updates at most."""
+    gradient: Callable[..., Gradients]
+    """`Task.gradient` as a step takes it; recorded as a CUDA graph where that pays."""
     make_monitor: Callable[[], Monitor]
     """A monitor remembers the last gradients, so each run has its own."""
     warnings: tuple[str, ...] = ()
@@ -114,6 +117,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         seed=config.seed,
     )
     make_monitor()  # refuses a bad level or source now
+    gradient, fallback = of_steps(config.compute, task, sampler, squares=rates.needs_norms)
     return Study(
         config,
         comm,
@@ -123,11 +127,13 @@ def prepare(config: Config, comm: Communicator) -> Study:
         topology(config, comm.n),
         rates,
         max(1, math.ceil(rates.most_steps)),
+        gradient,
         make_monitor,
         (
             *idle(config.rate),
             *idle_compute(config.compute, numerics, task.layers),
             *warnings(rates),
+            *fallback,
         ),
         _straggler(config),
     )

@@ -80,7 +80,7 @@ def _steps(
         with clock("data"):
             inputs, labels = study.task.train.batch(study.sampler.indices(t))
         take = partial(
-            study.task.gradient,
+            study.gradient,
             inputs=inputs,
             labels=labels,
             squares=study.rule.needs_norms,

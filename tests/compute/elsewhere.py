@@ -105,3 +105,15 @@ class Elsewhere(ExitStack):
         self.enter_context(Places())
         self.enter_context(Words())
         return self
+
+
+def replayed(function):
+    """What `gossip.capture.record` gives, by running the function again into the same memory."""
+    results = function()
+
+    def replay():
+        for old, new in zip(results, function(), strict=True):
+            if old is not None:
+                old.copy_(new)
+
+    return results, replay

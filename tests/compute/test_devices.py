@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gossip import compute
+from gossip import capture, compute
 from gossip.checkpoint import newest, read
 from gossip.comm.stacked import Stacked
 from gossip.comm.start import Launched
@@ -18,7 +18,7 @@ from gossip.identity import origin
 from gossip.loops import run_loop
 from gossip.reliability import Reliability
 from gossip.study import prepare
-from tests.compute.elsewhere import ELSEWHERE, Elsewhere, is_elsewhere
+from tests.compute.elsewhere import ELSEWHERE, Elsewhere, is_elsewhere, replayed
 from tests.resume.walks import Saved, timeless
 
 CASES = {
@@ -84,6 +84,7 @@ def test_every_part_keeps_to_the_device(case, tmp_path, monkeypatch):
     """Losses, weights and checkpoints are those of the CPU; no operation is on two devices."""
     expected, expected_rows = walked(config(case))
     monkeypatch.setattr(compute, "place", lambda name: ELSEWHERE)
+    monkeypatch.setattr(capture, "record", replayed)
     with Elsewhere():
         outcome, rows = walked(config(case), tmp_path)
         again, tail = walked(config(case), start=first_checkpoint(tmp_path))
