@@ -1,0 +1,118 @@
+"""Only the averaging: one call behind the optimizer's step."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from torch import nn
+
+from gossip.comm.base import Communicator, Traffic
+from gossip.comm.together import on_all
+from gossip.wrapper.alike import agree_on_tensors, broadcast
+from gossip.wrapper.exchange import Exchange
+from gossip.wrapper.link import connected
+from gossip.wrapper.options import agree_on_options, check_mix_every, check_timeout, topology_for
+from gossip.wrapper.spread import measured
+from gossip.wrapper.weights import Weights
+from topologies import Topology
+
+
+class Averager:
+    r"""Averages parameters with the neighbours' at every `step()`, and does nothing else.
+
+    .. math:: w_j \leftarrow \sum_k W_{jk}(t)\, w_k
+
+    For a loop that is not to be wrapped, in place of torch's `PeriodicModelAverager`::
+
+        averager = gossip.Averager(model.parameters(), topology="ring")
+        ...
+        optimizer.step()
+        averager.step()
+
+    This is adapt-then-combine; to average while the gradient is computed, use `Gossip`. All
+    processes begin with the parameters of the first.
+
+    Args:
+        parameters: those to average; without a gradient they are left out. They move into one
+            flat buffer, so wrap after moving the module to its device.
+        topology: a name (`python -m topologies` lists them), a file, a module:function, or a
+            `topologies.Topology` of as many learners as there are processes.
+        mix_every: H; `step` averages at every H-th call, with the topology's next matrix.
+        topology_options: of the topology.
+        weights: rule that makes W of a graph; None: the topology's own.
+        seed: of random topologies.
+        backend: "auto", or another of `gossip.comm.start.BACKENDS`.
+        timeout: seconds that a process may wait for others before the job ends; 0: for ever.
+            That of a script's first wrapper holds for all.
+
+    Raises:
+        UserError: options or parameters that do not fit, or that differ between processes.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        topology: str | Topology = "one-peer-exponential",
+        *,
+        mix_every: int = 1,
+        topology_options: Mapping[str, Any] | None = None,
+        weights: str | None = None,
+        seed: int = 0,
+        backend: str = "auto",
+        timeout: float = 600.0,
+    ) -> None:
+        check_timeout(timeout)
+        comm = connected(backend, timeout).comm
+
+        def prepared() -> tuple[Topology, Weights]:
+            check_mix_every(mix_every)
+            chosen = topology_for(topology, comm.n, topology_options or {}, weights, seed)
+            unique = dict.fromkeys(parameters)
+            named = {f"number {k}": parameter for k, parameter in enumerate(unique)}
+            return chosen, Weights(named, "what is to be averaged")
+
+        chosen, flat = on_all(comm, prepared)
+        agree_on_options(comm, chosen, mix_every=mix_every)
+        agree_on_tensors(comm, {slot.name: slot.parameter for slot in flat.slots.values()})
+        broadcast(comm, flat.rows)
+        self._exchange = Exchange(comm, flat, chosen, mix_every)
+        self._t = 0
+
+    def step(self) -> None:
+        """Average with the neighbours of this step. Collective.
+
+        Raises:
+            UserError: a parameter has been moved or converted.
+        """
+        self._exchange.weights.check()
+        self._exchange.mix(self._t)
+        self._t += 1
+
+    def average(self) -> AbstractContextManager[None]:
+        """In this block the parameters are the mean of all learners', then their own again.
+
+        Collective, bit for bit, also after an exception.
+        """
+        return self._exchange.averaged()
+
+    def monitor(self) -> dict[str, float]:
+        """How far the learners are apart; see `Gossip.monitor`. Collective, changes nothing."""
+        return {"step": self._t, **measured(self._exchange.weights, self.comm)}
+
+    def state_dict(self) -> dict[str, int]:
+        """The number of steps, on which W depends."""
+        return {"step": self._t}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from `state_dict()`."""
+        self._t = state["step"]
+
+    @property
+    def comm(self) -> Communicator:
+        """The way to the other learners: `n`, `process`."""
+        return self._exchange.comm
+
+    @property
+    def traffic(self) -> Traffic:
+        """What this learner has sent so far, and how long it has waited."""
+        return self._exchange.traffic

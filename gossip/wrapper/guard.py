@@ -1,0 +1,109 @@
+"""What ends one process of a user's own script ends the whole job, with one message."""
+
+import atexit
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from gossip.comm.failure import SPEAKER_SECONDS, Host
+from gossip.comm.position import Position
+from gossip.comm.start import NoMPIError, launched, speaks, start_mpi
+from gossip.errors import UserError
+
+if TYPE_CHECKING:
+    from gossip.comm.base import Communicator
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code after Ctrl-C."""
+
+
+class Guard:
+    """The exception hook of a process that was started together with others.
+
+    Python's own hook would only end this process: the others would wait for it for ever.
+    """
+
+    def __init__(self) -> None:
+        self._before = sys.excepthook
+        self._waits = ExitStack()
+        self._host: Host | None = None
+        self._comm: Any = None
+
+    def join(self, comm: "Communicator", position: Position, timeout: float) -> None:
+        """Know the other processes from now on, and end the job when they are overdue. Collective.
+
+        Args:
+            comm: of several processes, with what `failure.ending_the_job` asks for.
+            position: kept up to date for the message of a process that fails.
+            timeout: seconds that a process may wait for others; 0: for ever.
+        """
+        if self._host is not None:
+            return
+        host = Host(comm, position, None)
+        host.join()
+        if timeout > 0:
+            self._waits.enter_context(host.no_endless_wait(timeout, lambda: None))
+        self._host, self._comm = host, comm
+        atexit.register(self._leave)
+
+    def __call__(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """Tell what has happened and end the job; comes back if all processes made one mistake."""
+        if self._host is None:
+            self._end_unconnected(kind, error, trace)
+        elif isinstance(error, KeyboardInterrupt):
+            self._host.announce_stop(signal.SIGINT)
+            self._comm.abort(INTERRUPTED)
+        else:
+            self._host.end(error)
+            if speaks():
+                print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+
+    def _end_unconnected(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """End the job through MPI itself, where the others are waiting, or will be."""
+        mistake = isinstance(error, UserError) and not isinstance(error, NoMPIError)
+        if not mistake:
+            self._before(kind, error, trace)
+        elif speaks():
+            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        try:
+            world = start_mpi().COMM_WORLD
+        except UserError:  # no MPI: whoever started this process has to end the others
+            return
+        if mistake and not speaks():
+            time.sleep(SPEAKER_SECONDS)  # the first process says it, if it is a mistake of all
+            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr, flush=True)
+        world.Abort(2 if isinstance(error, UserError) else 1)
+        os._exit(1)
+
+    def _leave(self) -> None:
+        """The script has come to its end."""
+        self._waits.close()
+        assert self._host is not None
+        self._host.leave()
+
+
+_guard: Guard | None = None
+
+
+def install() -> None:
+    """Put the hook in place, where several processes were started."""
+    global _guard
+    how = launched()
+    if _guard is None and how is not None and how.size > 1:
+        _guard = sys.excepthook = Guard()
+
+
+def join(comm: "Communicator", position: Position, timeout: float) -> None:
+    """See `Guard.join`; nothing to do for a process alone."""
+    if _guard is not None and comm.processes > 1:
+        _guard.join(comm, position, timeout)

@@ -1,0 +1,34 @@
+"""A process's way to the others: one for all wrappers of a script."""
+
+from functools import cache
+from typing import NamedTuple
+
+from gossip.comm.base import Communicator
+from gossip.comm.position import Position
+from gossip.comm.start import connect, launched
+from gossip.wrapper import guard
+
+
+class Link(NamedTuple):
+    """The communicator, with one learner in each process, and where this process is."""
+
+    comm: Communicator
+    position: Position
+
+
+@cache
+def connected(backend: str, timeout: float) -> Link:
+    """The link over a backend, made at the first call. Collective.
+
+    Args:
+        backend: one of `gossip.comm.start.BACKENDS`.
+        timeout: seconds that a process may wait for others; 0: for ever.
+
+    Raises:
+        UserError: the backend does not fit how this process was started.
+    """
+    how = launched()
+    comm = connect(backend, how.size if how else 1)
+    link = Link(comm, Position())
+    guard.join(comm, link.position, timeout)
+    return link

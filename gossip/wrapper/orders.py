@@ -1,0 +1,110 @@
+"""When in a step the neighbours' weights are averaged: while computing, or after the update."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import torch
+
+from gossip.wrapper.exchange import Exchange, Mixing
+from gossip.wrapper.weights import Slot
+
+
+class Order(Protocol):
+    """What happens to the weights around the optimizers' work in one step t."""
+
+    collective_end: bool
+    """Whether `end` talks to the other learners."""
+
+    def start(self, t: int) -> None:
+        """Step t has begun; the weights stay as they are until `wait` has come back."""
+        ...
+
+    def wait(self) -> None:
+        """An optimizer is about to change the weights."""
+        ...
+
+    def stepped(self, slots: Iterable[Slot]) -> None:
+        """An optimizer has changed these parameters, and others are still to be changed."""
+        ...
+
+    def end(self) -> None:
+        """The step is over for all parameters, changed or not."""
+        ...
+
+
+class Awc:
+    r"""Averaging while computing: w <- (w + u) + (W w - w), with u what the optimizers added.
+
+    The same arithmetic as `gossip.algorithms.Dpsgd`, in place: W w - w is taken before the first
+    optimizer changes w, and added behind each of them to what it has changed.
+    """
+
+    collective_end = False
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        rows = exchange.weights.rows
+        self._deltas = [torch.empty_like(row) for row in rows] if exchange.comm.n > 1 else []
+        self._mixing: Mixing | None = None
+        self._ready = False
+        self._done: set[str] = set()
+
+    def start(self, t: int) -> None:
+        """Start the messages."""
+        self._mixing = self._exchange.start(t)
+        self._ready, self._done = False, set()
+
+    def wait(self) -> None:
+        """Wait for them: W w - w is known then."""
+        if self._mixing is None:
+            return
+        mixing, self._mixing = self._mixing, None
+        rows = self._exchange.weights.rows
+        for row, mixed, delta in zip(rows, mixing(), self._deltas, strict=True):
+            torch.sub(mixed, row, out=delta)
+        self._ready = True
+
+    def stepped(self, slots: Iterable[Slot]) -> None:
+        """Add W w - w to these parameters."""
+        for slot in slots:
+            self._done.add(slot.name)
+            if self._ready:
+                slot.part(self._exchange.weights.rows).add_(slot.part(self._deltas))
+
+    def end(self) -> None:
+        """Add it to all the rest."""
+        self.wait()
+        weights = self._exchange.weights
+        if self._done:
+            self.stepped([slot for slot in weights.slots.values() if slot.name not in self._done])
+        elif self._ready:
+            for row, delta in zip(weights.rows, self._deltas, strict=True):
+                row.add_(delta)
+
+
+class Atc:
+    """Adapt, then combine: w <- W (w + u), the weights that all optimizers have changed."""
+
+    collective_end = True
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._t = 0
+
+    def start(self, t: int) -> None:
+        """Nothing can be sent yet."""
+        self._t = t
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
+
+    def stepped(self, slots: Iterable[Slot]) -> None:
+        """The others are still to come."""
+
+    def end(self) -> None:
+        """Mix all parameters."""
+        self._exchange.mix(self._t)
+
+
+ORDERS: dict[str, type[Awc] | type[Atc]] = {"awc": Awc, "atc": Atc}
+"""What `order=` offers."""

@@ -1,0 +1,223 @@
+"""The steps of a learner whose loop is the user's: when one begins, and when it is over."""
+
+import atexit
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from gossip.comm.position import Position
+from gossip.errors import UserError
+from gossip.wrapper.orders import Order
+from gossip.wrapper.weights import Slot, Weights
+
+Named = Callable[[], Iterable[tuple[str, nn.Parameter]]]
+
+
+class Rounds:
+    """Step t between a module's forward passes and its optimizers' steps.
+
+    A step begins with the first training forward pass after the last one (or the optimizer's
+    step, if there was none) and is over when the optimizers have changed all parameters. If they
+    have changed only some, or their step was skipped, it is over when the next one begins, or
+    when all learners look at their weights together: each learner does t = 0, 1, 2, ..., whatever
+    the gradients are, since the others wait for its weights.
+
+    Args:
+        weights: what the optimizers change.
+        order: what is mixed when.
+        named: the parameters that the module has at the moment.
+        position: where the process says which step it is at.
+    """
+
+    def __init__(self, weights: Weights, order: Order, named: Named, position: Position) -> None:
+        self.t = 0
+        self.quiet = False
+        """Whether steps are the learner's own business at the moment."""
+        self.frozen = False
+        """Whether the weights are not the learner's own at the moment."""
+        self._weights, self._order, self._named = weights, order, named
+        self._position = position
+        self._open = False
+        self._changed: set[int] = set()
+        self._stepping: Optimizer | None = None
+        self._backward = Backward()
+        _follow(self, weights, self._backward)
+        atexit.register(_end_at_exit, weakref.ref(self))
+
+    def forward(self) -> None:
+        """A training forward pass is about to begin."""
+        # One in an optimizer's own step (a closure) belongs to the step that is under way.
+        if self._stepping is None and not self.frozen:
+            self._end_if_over()
+            if not self.quiet:
+                self._begin()
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        """An optimizer's step is about to begin.
+
+        Raises:
+            UserError: the weights are the mean model's at the moment, or have been moved.
+        """
+        slots = self._slots(optimizer)
+        # An optimizer may call another one's step in its own.
+        if not slots or self._stepping not in (None, optimizer):
+            return
+        if self.frozen:
+            raise UserError(
+                "optimizer.step() inside average(): the weights are the mean of all learners "
+                "there; leave the block first"
+            )
+        self._weights.check(self._named())
+        self._stepping = optimizer
+        if any(id(slot.parameter) in self._changed for slot in slots):
+            self._end()
+        if not self.quiet:
+            self._begin()
+        if self._open:
+            self._order.wait()
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        """An optimizer's step is done."""
+        if optimizer is not self._stepping:
+            return
+        self._stepping = None
+        if not self._open:
+            return
+        slots = self._slots(optimizer)
+        self._changed.update(id(slot.parameter) for slot in slots)
+        if len(self._changed) == len(self._weights.slots):
+            self._end()
+        else:
+            self._order.stepped(slots)
+
+    def skip(self) -> None:
+        """Do one step without an optimizer's: the one that has begun, if one has. Collective."""
+        if self._changed:  # of the last one, by an optimizer of some parameters only
+            self._end()
+        if not self.quiet:
+            self._begin()
+            self._end()
+
+    def settle(self) -> None:
+        """Before the learners look at their weights together: nothing is under way. Collective."""
+        self._end_if_over()
+        if self._open:
+            self._order.wait()
+
+    def state(self) -> dict[str, int | bool]:
+        """t, and whether its mixing is still due: what the next step depends on. Local."""
+        if not self._order.collective_end:
+            self._end_if_over()
+        return {"step": self.t, "due": self._is_over()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`, with weights that have been loaded."""
+        self.t = int(state["step"])
+        if state["due"]:
+            self._begin()
+            self._changed = set(self._weights.slots)
+
+    def drop(self) -> None:
+        """Forget the step that has begun: its weights are about to be replaced."""
+        if self._open:
+            self._order.wait()
+        self._open, self._changed = False, set()
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._weights.check(self._named())
+            self._open, self._backward.ran = True, False
+            self._position.step = self.t
+            self._order.start(self.t)
+
+    def _end(self) -> None:
+        self._order.end()
+        self._open, self._changed = False, set()
+        self.t += 1
+
+    def _end_if_over(self) -> None:
+        if self._is_over():
+            self._end()
+
+    def _is_over(self) -> bool:
+        """Whether optimizers have stepped, or have skipped it: the gradients are thrown away.
+
+        A second forward pass before the step adds to the gradients of the first; a gradient
+        that is gone, or that is not finite (GradScaler steps over it), is not added to.
+        """
+        if not self._open or self._changed or not self._backward.ran:
+            return bool(self._changed)
+        gradients = [slot.parameter.grad for slot in self._weights.slots.values()]
+        return all(g is None for g in gradients) or not all(map(_is_finite, gradients))
+
+    def _slots(self, optimizer: Optimizer) -> list[Slot]:
+        return self._weights.of(p for group in optimizer.param_groups for p in group["params"])
+
+    @contextmanager
+    def keeping_quiet(self) -> Iterator[None]:
+        """In this block no step begins: what optimizers do in it is neither mixed nor counted."""
+        before, self.quiet = self.quiet, True
+        try:
+            yield
+        finally:
+            self.quiet = before
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """In this block the weights are not the learner's own, and no optimizer may change them."""
+        before, self.frozen = self.frozen, True
+        try:
+            yield
+        finally:
+            self.frozen = before
+
+
+class Backward:
+    """Whether a backward pass has reached any of the parameters since `ran` was last reset."""
+
+    def __init__(self) -> None:
+        self.ran = False
+
+    def note(self, _: Tensor) -> None:
+        """One has."""
+        self.ran = True
+
+
+def _is_finite(gradient: Tensor | None) -> bool:
+    if gradient is None:
+        return True
+    values = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return bool(values.isfinite().all())
+
+
+def _follow(rounds: Rounds, weights: Weights, backward: Backward) -> None:
+    """Tell `rounds` of every optimizer's steps and of backward passes, as long as it lives."""
+    alive = weakref.ref(rounds)
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if (living := alive()) is not None:
+            living.before_step(optimizer)
+
+    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if (living := alive()) is not None:
+            living.after_step(optimizer)
+
+    handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
+    for slot in weights.slots.values():
+        handles.append(slot.parameter.register_post_accumulate_grad_hook(backward.note))
+    for handle in handles:
+        weakref.finalize(rounds, handle.remove)
+
+
+def _end_at_exit(alive: "weakref.ref[Rounds]") -> None:
+    """The last step of all may be one that this learner alone has skipped."""
+    if (living := alive()) is not None:
+        living.settle()
