@@ -56,7 +56,7 @@ class Rounds:
         """A training forward pass is about to begin."""
         # One in an optimizer's own step (a closure) belongs to the step that is under way.
         if self._stepping is None and not self.frozen:
-            self._end_if_over()
+            self.end_if_over()
             if not self.quiet:
                 self._begin()
 
@@ -98,6 +98,11 @@ class Rounds:
         else:
             self._order.stepped(slots)
 
+    def end_if_over(self) -> None:
+        """End a step that no optimizer will. Collective."""
+        if self._is_over():
+            self._end()
+
     def skip(self) -> None:
         """Do one step without an optimizer's: the one that has begun, if one has. Collective."""
         if self._changed:  # of the last one, by an optimizer of some parameters only
@@ -108,14 +113,14 @@ class Rounds:
 
     def settle(self) -> None:
         """Before the learners look at their weights together: nothing is under way. Collective."""
-        self._end_if_over()
+        self.end_if_over()
         if self._open:
             self._order.wait()
 
     def state(self) -> dict[str, int | bool]:
         """t, and whether its mixing is still due: what the next step depends on. Local."""
         if not self._order.collective_end:
-            self._end_if_over()
+            self.end_if_over()
         return {"step": self.t, "due": self._is_over()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -142,10 +147,6 @@ class Rounds:
         self._order.end()
         self._open, self._changed = False, set()
         self.t += 1
-
-    def _end_if_over(self) -> None:
-        if self._is_over():
-            self._end()
 
     def _is_over(self) -> bool:
         """Whether optimizers have stepped, or have skipped it: the gradients are thrown away.
@@ -218,6 +219,6 @@ def _follow(rounds: Rounds, weights: Weights, backward: Backward) -> None:
 
 
 def _end_at_exit(alive: "weakref.ref[Rounds]") -> None:
-    """The last step of all may be one that this learner alone has skipped."""
+    """The last step of all may be one that this learner has skipped, and the others wait in."""
     if (living := alive()) is not None:
-        living.settle()
+        living.end_if_over()
