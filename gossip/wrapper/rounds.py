@@ -45,6 +45,7 @@ class Rounds:
         """Whether the weights are not the learner's own at the moment."""
         self._weights, self._order, self._named = weights, order, named
         self._position = position
+        position.phase = "training"
         self._open = False
         self._changed: set[int] = set()
         self._stepping: Optimizer | None = None
@@ -125,7 +126,7 @@ class Rounds:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
-        self.t = int(state["step"])
+        self.t = self._position.step = int(state["step"])
         if state["due"]:
             self._begin()
             self._changed = set(self._weights.slots)
@@ -140,13 +141,13 @@ class Rounds:
         if not self._open:
             self._weights.check(self._named())
             self._open, self._backward.ran = True, False
-            self._position.step = self.t
             self._order.start(self.t)
 
     def _end(self) -> None:
         self._order.end()
         self._open, self._changed = False, set()
         self.t += 1
+        self._position.step = self.t
 
     def _is_over(self) -> bool:
         """Whether optimizers have stepped, or have skipped it: the gradients are thrown away.

@@ -1,0 +1,88 @@
+"""A user's own script under mpirun: what ends one process ends the job, with one message."""
+
+import os
+import sys
+from textwrap import dedent
+
+import jobs
+import pytest
+
+pytestmark = jobs.NEED_MPI
+
+SCRIPT = """
+    import os, sys, time
+    from pathlib import Path
+    import torch
+    from mpi4py import MPI
+    from gossip import Gossip
+
+    rank, deed = MPI.COMM_WORLD.rank, sys.argv[1]
+    if deed == "early" and rank == 1:
+        raise ValueError("no such file")
+    module = torch.nn.Linear(3, 3)
+    if deed == "mistake":
+        module.requires_grad_(False)
+    model = Gossip(module, "ring", timeout=2.0 if deed == "sleep" else 600.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    steps = 10_000 if deed in ("sleep", "interrupt", "fail") else 20
+    for t in range(steps):
+        if t == 17 and rank == 1 and deed == "fail":
+            raise ValueError("that gradient is no good")
+        if t == 17 and rank == 1 and deed == "sleep":
+            time.sleep(60)
+        optimizer.zero_grad()
+        loss = model(torch.ones(3)).sum()
+        loss.backward()
+        if deed == "end" and rank == 1 and t == steps - 1:
+            optimizer.zero_grad()
+            break
+        optimizer.step()
+    if deed == "end" and rank == 0:
+        model(torch.ones(3))
+    print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def start_script(start_command, tmp_path):
+    """Starts the script under mpirun, where a process does the deed."""
+    script = tmp_path / "script.py"
+    script.write_text(dedent(SCRIPT))
+    mpirun = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, str(script)]
+    return lambda deed: start_command([*mpirun, deed]).end(jobs.START_SECONDS)
+
+
+def test_an_exception_on_one_process_ends_the_job_with_its_traceback(start_script):
+    ended = start_script("fail")
+    assert ended.code == 1
+    assert ended.text.count("Traceback") == 1
+    assert "raise ValueError" in ended.text
+    [line] = ended.told()
+    assert line.startswith("learner 1 (process 1 on host")
+    assert line.endswith("failed at step 17 in training: ValueError: that gradient is no good")
+
+
+def test_an_exception_before_the_wrapper_ends_the_job_too(start_script):
+    ended = start_script("early")
+    assert ended.code == 1
+    assert ended.text.count("ValueError: no such file") == 1
+
+
+def test_a_mistake_of_all_is_said_once(start_script):
+    ended = start_script("mistake")
+    assert ended.code != 0
+    assert "Traceback" not in ended.text
+    assert ended.text.count("script.py: Linear has no parameter that needs a gradient") == 1
+
+
+def test_a_message_that_does_not_come_ends_the_job_and_names_the_culprit(start_script):
+    ended = start_script("sleep")
+    assert ended.code == os.EX_TEMPFAIL
+    assert "furthest behind is learner 1 (process 1 on host" in ended.text
+    assert "time.sleep(60)" not in ended.told()[0]
+
+
+def test_a_script_ends_whatever_its_learners_have_begun_and_not_finished(start_script):
+    ended = start_script("end")
+    assert (ended.code, ended.text.count("done")) == (0, jobs.NUM_PROCESSES)
+    assert ended.told() == []

@@ -1,0 +1,19 @@
+"""A communicator without a process behind the others."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from gossip.comm import start
+from gossip.wrapper import link
+from tests.wrapper.scripted import Scripted
+
+
+@pytest.fixture
+def scripted(monkeypatch) -> Iterator[Scripted]:
+    """Behind backend="scripted"; 4 learners."""
+    comm = Scripted(4)
+    monkeypatch.setitem(start.BACKENDS, "scripted", lambda n: lambda: comm)
+    link.connected.cache_clear()
+    yield comm
+    link.connected.cache_clear()

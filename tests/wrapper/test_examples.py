@@ -1,0 +1,49 @@
+"""The examples run as they stand, alone and under mpirun."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gossip import launch
+from gossip.data import cache
+
+ROOT = Path(__file__).parents[2]
+MNIST = next((name for name in ("mnist", "mnist-5k") if cache.is_cached(name)), "digits")
+
+
+def output(*command: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    environment = {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    if command[0] != sys.executable:
+        environment = launch.environment_for(launch.kind_of(command[0]), environment)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_mnist_alone_learns():
+    text = output(sys.executable, "examples/mnist.py", "--dataset", MNIST, "--epochs", "1")
+    [(n, accuracy)] = re.findall(r"n = (\d+): ([\d.]+)%", text)
+    assert n == "1"
+    assert float(accuracy) > 80
+
+
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+def test_mnist_on_two_processes_learns_and_is_told_once():
+    command = ["examples/mnist.py", "--dataset", MNIST, "--epochs", "1"]
+    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
+    [(n, accuracy)] = re.findall(r"n = (\d+): ([\d.]+)%", text)
+    assert n == "2"
+    assert float(accuracy) > 80
+
+
+def test_the_resnet_runs():
+    text = output(
+        sys.executable, "examples/resnet.py", "--width", "2", "--samples", "64", "--epochs", "1"
+    )
+    assert text.startswith("epoch 1: accuracy ")
