@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import torch
 from tyro.conf import arg
 
 import topologies
@@ -24,6 +25,8 @@ from gossip.reliability import Reliability
 from gossip.tables import read_toml
 
 DTYPES = ("float32", "float64")
+WIRES = {"full": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""What `--wire` offers."""
 BATCH_NORMS = ("recalibrate", "average", "first")
 
 
@@ -48,7 +51,10 @@ class Gossip:
     noise_mode: Annotated[str, names(NOISE_MODES)] = "eval"
     """SSGD*: whether the noise is only where gradients are taken, centered, or persists."""
     backend: Annotated[str, names(BACKENDS)] = "auto"
-    """How processes reach each other; auto: mpi under mpirun, stacked otherwise."""
+    """How processes reach each other; auto: stacked for one, nccl for several with GPUs, else mpi
+    under mpirun and gloo under torchrun."""
+    wire: Annotated[str, names(WIRES)] = "full"
+    """In which precision rows travel: bf16 and fp16 halve the bytes; sums are in full."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -58,6 +64,7 @@ class Gossip:
         one_of(ORDERS, self.order, "order")
         one_of(NOISE_MODES, self.noise_mode, "noise mode")
         one_of(BACKENDS, self.backend, "backend")
+        one_of(WIRES, self.wire, "wire precision")
 
 
 @dataclass(frozen=True, kw_only=True)

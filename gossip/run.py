@@ -11,10 +11,11 @@ import tyro
 
 from gossip.comm.base import Communicator
 from gossip.comm.failure import Position, ending_the_job
-from gossip.comm.start import CutOffError, choose, leave, speaks
+from gossip.comm.start import CutOffError, Make, choose, leave, speaks
 from gossip.comm.stop import Stop
 from gossip.comm.together import agree, on_first, together
-from gossip.config import Config
+from gossip.compute import place
+from gossip.config import WIRES, Config
 from gossip.errors import UserError
 from gossip.identity import differences, fingerprints
 from gossip.job import Job, new_folder, say
@@ -57,10 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def start() -> int:
         command = together(lambda: parse(sys.argv[1:] if argv is None else argv))
-        make = together(lambda: choose(command.options.gossip.backend, learners(command)))
+        make = together(lambda: chosen(command))
         return run(command, make())
 
     return told(start)
+
+
+def chosen(command: Command) -> Make:
+    """What makes the communicator that the options ask for."""
+    gossip, device = command.options.gossip, place(command.options.compute.device)
+    return choose(gossip.backend, learners(command), device.type, WIRES[gossip.wire])
 
 
 def learners(command: Command) -> int:

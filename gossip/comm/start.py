@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from gossip.errors import UserError, lookup
 
 if TYPE_CHECKING:
+    import torch
+
     from gossip.comm.base import Communicator
 
 Make = Callable[[], "Communicator"]
+
+
+class Wanted(NamedTuple):
+    """What a communicator is to be for."""
+
+    n: int
+    """Learners, in all processes together."""
+    device: str = "cpu"
+    """Where their rows will be, "cpu" or "cuda"."""
+    wire: "torch.dtype | None" = None
+    """In which dtype they travel; None: in their own."""
+
 
 SHM_BYTES_PER_PROCESS = 8 << 20
 """MPICH's shared memory for each process; with less it dies in MPI_Init."""
@@ -133,7 +147,9 @@ def small_shared_memory(num_processes: int) -> bool:
     return free_bytes < num_processes * SHM_BYTES_PER_PROCESS
 
 
-def connect(backend: str, n: int, device: str = "cpu") -> "Communicator":
+def connect(
+    backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None" = None
+) -> "Communicator":
     """The communicator for n learners.
 
     Args:
@@ -141,46 +157,47 @@ def connect(backend: str, n: int, device: str = "cpu") -> "Communicator":
             their rows are on GPUs, else mpi where they find each other by it, else gloo.
         n: number of learners, in all processes together.
         device: where the rows will be, "cpu" or "cuda".
+        wire: dtype in which rows travel to others; None: in their own.
 
     Raises:
         UserError: no such backend; it does not fit how this process was started, or is missing
             here; the processes do not divide n; MPI is not the one whose mpirun was used.
     """
-    return choose(backend, n, device)()
+    return choose(backend, n, device, wire)()
 
 
-def choose(backend: str, n: int, device: str = "cpu") -> Make:
+def choose(backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None" = None) -> Make:
     """What makes the communicator; see `connect`, whose mistakes are found here.
 
     Making one is collective; a mistake may be made by one process alone.
     """
-    return lookup(BACKENDS, backend, "backend")(n, device)
+    return lookup(BACKENDS, backend, "backend")(Wanted(n, device, wire))
 
 
-def _auto(n: int, device: str) -> Make:
+def _auto(wanted: Wanted) -> Make:
     from gossip.comm.rendezvous import meets_by_mpi
 
     how = launched()
     if how is None or how.size == 1:
-        return _stacked(n, device)
-    if device.startswith("cuda"):
-        return _nccl(n, device)
-    return (_mpi if meets_by_mpi() else _gloo)(n, device)
+        return _stacked(wanted)
+    if wanted.device.startswith("cuda"):
+        return _nccl(wanted)
+    return (_mpi if meets_by_mpi() else _gloo)(wanted)
 
 
-def _stacked(n: int, device: str) -> Make:
+def _stacked(wanted: Wanted) -> Make:
     how = launched()
     if how and how.size > 1:
         raise UserError(
             f"backend 'stacked' keeps all learners in one process, but {how.size} were started: "
-            f"each would train all {n}; start one, or use another --backend"
+            f"each would train all {wanted.n}; start one, or use another --backend"
         )
     from gossip.comm.stacked import Stacked
 
-    return lambda: Stacked(n)
+    return lambda: Stacked(wanted.n, wanted.wire)
 
 
-def _mpi(n: int, device: str) -> Make:
+def _mpi(wanted: Wanted) -> Make:
     how = launched()
     if sign() is TORCHRUN:
         raise UserError(
@@ -188,28 +205,28 @@ def _mpi(n: int, device: str) -> Make:
             "use mpirun, or --backend gloo"
         )
     if how:
-        check_divides(n, how.size)
-    check_divides(n, start_mpi().COMM_WORLD.size)
+        check_divides(wanted.n, how.size)
+    check_divides(wanted.n, start_mpi().COMM_WORLD.size)
     from gossip.comm.mpi import Mpi
 
-    return lambda: Mpi(n, device=device)
+    return lambda: Mpi(wanted.n, device=wanted.device, wire=wanted.wire)
 
 
-def _gloo(n: int, device: str) -> Make:
+def _gloo(wanted: Wanted) -> Make:
     _check_torch("gloo")
     how = launched()
-    check_divides(n, how.size if how else 1)
+    check_divides(wanted.n, how.size if how else 1)
     from gossip.comm.distributed import Gloo
 
-    return lambda: Gloo(n)
+    return lambda: Gloo(wanted.n, wire=wanted.wire)
 
 
-def _nccl(n: int, device: str) -> Make:
+def _nccl(wanted: Wanted) -> Make:
     import torch
 
     _check_torch("nccl")
     how = launched() or Launched(0, 1, 1, 0)
-    check_divides(n, how.size)
+    check_divides(wanted.n, how.size)
     if not torch.cuda.is_available():
         raise UserError(
             "backend 'nccl' sends between GPUs, and no GPU can be used here; "
@@ -218,7 +235,7 @@ def _nccl(n: int, device: str) -> Make:
     from gossip.comm.nccl import Nccl
 
     torch.cuda.set_device((how.local_rank or 0) % torch.cuda.device_count())
-    return lambda: Nccl(n)
+    return lambda: Nccl(wanted.n, wire=wanted.wire)
 
 
 def _check_torch(backend: str) -> None:
@@ -234,14 +251,14 @@ def _check_torch(backend: str) -> None:
         )
 
 
-BACKENDS: dict[str, Callable[[int, str], Make]] = {
+BACKENDS: dict[str, Callable[[Wanted], Make]] = {
     "auto": _auto,
     "stacked": _stacked,
     "mpi": _mpi,
     "gloo": _gloo,
     "nccl": _nccl,
 }
-"""What `--backend` offers: number of learners, device -> what makes the communicator."""
+"""What `--backend` offers: what is wanted -> what makes it."""
 
 
 def check_divides(n: int, processes: int) -> None:

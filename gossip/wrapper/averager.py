@@ -10,7 +10,7 @@ from gossip.comm.base import Communicator, Traffic
 from gossip.comm.together import on_all
 from gossip.wrapper.alike import agree_on_tensors, broadcast
 from gossip.wrapper.exchange import Exchange
-from gossip.wrapper.link import connected
+from gossip.wrapper.link import connected, device_of
 from gossip.wrapper.options import agree_on_options, check_mix_every, check_timeout, topology_for
 from gossip.wrapper.spread import measured
 from gossip.wrapper.weights import Weights
@@ -62,7 +62,8 @@ class Averager:
         timeout: float = 600.0,
     ) -> None:
         check_timeout(timeout)
-        comm = connected(backend, timeout).comm
+        parameters = list(parameters)
+        comm = connected(backend, timeout, device_of(parameters)).comm
 
         def prepared() -> tuple[Topology, Weights]:
             check_mix_every(mix_every)

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.comm.base import Communicator, Traffic
+from gossip.comm.base import Communicator, Traffic, messages
+from gossip.comm.product import ByIdentity
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
@@ -33,6 +34,7 @@ class Exchange:
         self.traffic = Traffic()
         self._topology = topology
         self._every = mix_every
+        self._messages = ByIdentity(messages)
 
     def matrix(self, t: int) -> csr_array | None:
         """W of step t; None where nothing is mixed, as by a learner alone."""
@@ -50,7 +52,7 @@ class Exchange:
             return None
         rows = self.weights.rows
         for row in rows:
-            self.traffic.count_mix(w, row.nbytes)
+            self.traffic.count_mix(self._messages(w), row.nbytes)
         under_way = [self.comm.start_mix(row, w) for row in rows]
 
         def finish() -> list[Tensor]:

@@ -5,14 +5,15 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from gossip.comm.failure import SPEAKER_SECONDS, Host
 from gossip.comm.position import Position
-from gossip.comm.start import NoMPIError, launched, speaks, start_mpi
+from gossip.comm.rendezvous import end_job
+from gossip.comm.start import CutOffError, launched, speaks
 from gossip.errors import UserError
 
 if TYPE_CHECKING:
@@ -68,22 +69,20 @@ class Guard:
     def _end_unconnected(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        """End the job through MPI itself, where the others are waiting, or will be."""
-        mistake = isinstance(error, UserError) and not isinstance(error, NoMPIError)
+        """End the job by what started it, where the others are waiting, or will be."""
+        mistake = isinstance(error, UserError) and not isinstance(error, CutOffError)
         if not mistake:
             self._before(kind, error, trace)
         elif speaks():
             print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         sys.stderr.flush()
-        try:
-            world = start_mpi().COMM_WORLD
-        except UserError:  # no MPI: whoever started this process has to end the others
-            return
         if mistake and not speaks():
             time.sleep(SPEAKER_SECONDS)  # the first process says it, if it is a mistake of all
             print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr, flush=True)
-        world.Abort(2 if isinstance(error, UserError) else 1)
-        os._exit(1)
+        with suppress(UserError):  # no MPI: whoever started this process has to end the others
+            code = 2 if isinstance(error, UserError) else 1
+            end_job(code)
+            os._exit(code)  # MPICH's Abort comes back, and the kill follows
 
     def _leave(self) -> None:
         """The script has come to its end."""

@@ -1,7 +1,10 @@
 """A process's way to the others: one for all wrappers of a script."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
+
+from torch import Tensor
 
 from gossip.comm.base import Communicator
 from gossip.comm.position import Position
@@ -17,18 +20,24 @@ class Link(NamedTuple):
 
 
 @cache
-def connected(backend: str, timeout: float) -> Link:
+def connected(backend: str, timeout: float, device: str) -> Link:
     """The link over a backend, made at the first call. Collective.
 
     Args:
         backend: one of `gossip.comm.start.BACKENDS`.
         timeout: seconds that a process may wait for others; 0: for ever.
+        device: where the weights are, "cpu" or "cuda".
 
     Raises:
         UserError: the backend does not fit how this process was started.
     """
     how = launched()
-    comm = connect(backend, how.size if how else 1)
+    comm = connect(backend, how.size if how else 1, device)
     link = Link(comm, Position())
     guard.join(comm, link.position, timeout)
     return link
+
+
+def device_of(parameters: Iterable[Tensor]) -> str:
+    """Where the first of them is; "cpu" if there is none."""
+    return next((parameter.device.type for parameter in parameters), "cpu")

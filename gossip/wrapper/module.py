@@ -14,7 +14,7 @@ from gossip.errors import UserError, one_of
 from gossip.wrapper import statistics
 from gossip.wrapper.alike import agree_on_tensors, broadcast, refuse_quantised
 from gossip.wrapper.exchange import Exchange
-from gossip.wrapper.link import connected
+from gossip.wrapper.link import connected, device_of
 from gossip.wrapper.options import agree_on_options, check_mix_every, check_timeout, topology_for
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
@@ -83,7 +83,7 @@ class Gossip(nn.Module):
     ) -> None:
         super().__init__()
         check_timeout(timeout)
-        link = connected(backend, timeout)
+        link = connected(backend, timeout, device_of(module.parameters()))
         comm = link.comm
 
         def prepared() -> tuple[Topology, Weights]:

@@ -13,7 +13,7 @@ from tests.wrapper.scripted import Scripted
 def scripted(monkeypatch) -> Iterator[Scripted]:
     """Behind backend="scripted"; 4 learners."""
     comm = Scripted(4)
-    monkeypatch.setitem(start.BACKENDS, "scripted", lambda n: lambda: comm)
+    monkeypatch.setitem(start.BACKENDS, "scripted", lambda wanted: lambda: comm)
     link.connected.cache_clear()
     yield comm
     link.connected.cache_clear()
