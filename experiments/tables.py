@@ -19,7 +19,7 @@ def write(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(file, list(tables[0]), lineterminator="\n")
         writer.writeheader()
         for table in tables:
-            writer.writerow({name: _cell(value) for name, value in table.items()})
+            writer.writerow({name: cell(value) for name, value in table.items()})
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -41,7 +41,8 @@ def versions(run: Run) -> str:
     return ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """What is written of a value: six digits, nothing for NaN."""
     if not isinstance(value, float):
         return value
     return "" if math.isnan(value) else f"{value:.6g}"

@@ -1,0 +1,9 @@
+"""make bench: what a step costs, as ratios within one run (A B A B ..., medians).
+
+python -m experiments.bench              all tables, about five minutes on 2 cores
+python -m experiments.bench --full       larger models and messages, more rounds
+python -m experiments.bench --only exchange
+
+One table each: training, exchange, overlap, interference and rules under mpirun; stacked, mixing,
+monitor and cost_curve in one process. README.md says how to read them.
+"""

@@ -1,0 +1,56 @@
+"""The tables there are: what measures each, and where."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from experiments.bench import (
+    cost_curve,
+    exchange,
+    interference,
+    monitor,
+    overlap,
+    rules,
+    stacked,
+    training,
+)
+from experiments.bench.measure import Meeting
+from experiments.bench.rows import Row
+from experiments.bench.size import Size
+
+Measure = Callable[[Size, Meeting], Iterator[list[Row]]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what gives its rows, case by case."""
+
+    title: str
+    here: Measure | None = None
+    """In one process."""
+    across: Measure | None = None
+    """Under mpirun."""
+    only_pairs: bool = False
+    """Only in the job of two processes."""
+
+    def processes(self, size: Size) -> tuple[int, ...]:
+        """The sizes of the jobs that this table is measured in."""
+        if self.across is None:
+            return ()
+        return (2,) if self.only_pairs else size.processes
+
+
+TABLES: dict[str, Table] = {
+    "exchange": Table("Exchange and mixing alone, over memcpy", across=exchange.rows),
+    "training": Table("A training step, MLP, SGD with momentum", across=training.rows),
+    "overlap": Table("How much of the exchange is hidden", across=overlap.rows, only_pairs=True),
+    "interference": Table("Do idle Gloo threads disturb the others?", across=interference.rows),
+    "stacked": Table("All learners in one process", here=stacked.rows),
+    "hosted": Table("Several learners per process", across=stacked.hosted_rows, only_pairs=True),
+    "mixing": Table("Mixing in one process", here=stacked.mixing_rows),
+    "monitor": Table("The monitor", here=monitor.rows),
+    "rules": Table(
+        "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True
+    ),
+    "cost_curve": Table("Learners stacked in one process", here=cost_curve.rows),
+}
+"""In the order in which they are shown."""

@@ -1,0 +1,98 @@
+"""The exchange alone, with nothing to hide behind, against a copy of the same rows."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import topologies
+from experiments.bench.measure import Meeting, Work, interleaved
+from experiments.bench.raw import Messages
+from experiments.bench.rows import Case, Label, Row, rows_of
+from experiments.bench.size import Size, memory_bytes
+from experiments.bench.variants import TOPOLOGIES, sent_by_mean, sent_by_mixing
+from gossip.comm.base import Communicator
+from gossip.comm.start import start_mpi
+
+MEMCPY = "memcpy"
+MIX, MEAN = "start_mix, finished", "mean"
+BY_HAND, ALLREDUCE = "raw MPI messages", "raw MPI Allreduce"
+IN_PLACE = "weighted sum of rows in own memory"
+BYTES_PER_NUMBER = 4
+COPIES = 8
+"""Rows that the sides of a comparison keep besides those that they copy and receive."""
+
+
+def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
+    """A case for each size of a row, topology and, at last, the average over all."""
+    comm = meeting.comm
+    for row_bytes in size.message_bytes:
+        x = torch.randn(1, row_bytes // BYTES_PER_NUMBER)
+        for name in TOPOLOGIES:
+            topology = topologies.build(name, comm.n)
+            sent = sent_by_mixing(topology.matrix(0))
+            if not _fits(4 * (1 + sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
+                continue
+            works = mixing(comm, topology, x)
+            yield _case(size, meeting, name, x, works, sent)
+        yield _case(size, meeting, "mean", x, averaging(comm, x), sent_by_mean(comm.n))
+
+
+def mixing(comm: Communicator, topology: topologies.Topology, x: Tensor) -> dict[str, Work]:
+    """W x four ways; all learners have a process each, x is [1, d]."""
+    me = comm.process
+    senders = topology.neighbours_in(me, 0)
+    weights = torch.tensor(np.asarray(topology.matrix(0)[[me]].todense())[0], dtype=x.dtype)
+    source = x.repeat(len(senders) + 1, 1)
+    messages = Messages(topology, x[0].clone())
+    own = weights[[me, *senders.tolist()]]
+    steps = iter(range(10**12))
+    return {
+        MEMCPY: Work(partial(torch.empty_like(source).copy_, source)),
+        MIX: Work(lambda: comm.start_mix(x, topology.matrix(next(steps)))()),
+        BY_HAND: Work(messages.exchange),
+        IN_PLACE: Work(partial(torch.mv, source.T, own)),
+    }
+
+
+def averaging(comm: Communicator, x: Tensor) -> dict[str, Work]:
+    """The mean over all learners, against a copy of what a ring all-reduce sends."""
+    world = start_mpi().COMM_WORLD
+    source = x[0].repeat(2)[: round(sent_by_mean(comm.n) * x.shape[1])]
+    total = x[0].clone()
+
+    def allreduce() -> None:
+        world.Allreduce(x[0].numpy(), total.numpy())
+        total.mul_(1 / comm.n)
+
+    return {
+        MEMCPY: Work(partial(torch.empty_like(source).copy_, source)),
+        MEAN: Work(partial(comm.mean, x)),
+        ALLREDUCE: Work(allreduce),
+    }
+
+
+def _fits(row_bytes: float, size: Size, meeting: Meeting, what: str) -> bool:
+    fits = meeting.comm.processes * row_bytes <= size.share_of_memory * memory_bytes()
+    if not fits:
+        meeting.say(f"left out for lack of memory: exchange, {what}")
+    return fits
+
+
+def _case(
+    size: Size, meeting: Meeting, name: str, x: Tensor, works: dict[str, Work], sent: float
+) -> list[Row]:
+    n = meeting.comm.n
+    case = Case(
+        table="exchange",
+        case=f"{name}, rows of {x.nbytes:,} bytes, {n} processes",
+        processes=n,
+        learners=n,
+        d=x.shape[1],
+    )
+    meeting.say(f"exchange: {case.case}")
+    times = interleaved(works, size.rounds, meeting, size.block_ms / 4)
+    labels = {key: Label(key, name, sent * x.nbytes) for key in works}
+    return rows_of(case, times, MEMCPY, labels)

@@ -1,0 +1,83 @@
+"""One mpirun job: all tables of so many processes, one after the other.
+
+Started by experiments.bench as python -m gossip.launch -n P --module experiments.bench.job.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import torch
+import tyro
+
+from experiments.bench import rows
+from experiments.bench.catalogue import TABLES
+from experiments.bench.measure import Meeting, StoppedError
+from experiments.bench.size import SIZES
+from gossip.comm.base import Communicator
+from gossip.comm.failure import ending_the_job
+from gossip.comm.position import Position
+from gossip.comm.start import connect, num_cores, start_mpi
+
+POLL_SECONDS = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What to measure."""
+
+    tables: tuple[str, ...]
+    size: str
+    out: Path
+
+
+def main() -> int:
+    """Run the command line; gives the exit code."""
+    job = tyro.cli(Job)
+    torch.set_num_threads(1)
+    comm = connect("mpi", start_mpi().COMM_WORLD.size)
+    with ending_the_job(comm, Position()) as stop, suppress(StoppedError):
+        talks = count()
+        measure(job, meeting_of(comm, lambda: stop.agreed(next(talks)).stop))
+    return stop.exit_code
+
+
+def meeting_of(comm: Communicator, stopped: Callable[[], bool] = lambda: False) -> Meeting:
+    """Processes that meet over MPI; process 0 speaks."""
+
+    def say(text: str) -> None:
+        if comm.process == 0:
+            print(f"bench: {text}", file=sys.stderr, flush=True)
+
+    crowded = comm.processes > num_cores()
+    return Meeting(comm, _wait_asleep if crowded else _wait_busily, stopped, say)
+
+
+def measure(job: Job, meeting: Meeting) -> None:
+    """Append the rows of each table to its file as they come; collective."""
+    size = SIZES[job.size]
+    for name in job.tables:
+        across = TABLES[name].across
+        assert across is not None, f"{name} is measured in one process"
+        for found in across(size, meeting):
+            if meeting.comm.process == 0:
+                rows.append(found, job.out / f"{name}.csv")
+
+
+def _wait_busily() -> None:
+    start_mpi().COMM_WORLD.Barrier()
+
+
+def _wait_asleep() -> None:
+    """Who has arrived must not take the cores of those that are still measuring."""
+    request = start_mpi().COMM_WORLD.Ibarrier()
+    while not request.Test():
+        time.sleep(POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

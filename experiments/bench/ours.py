@@ -1,0 +1,97 @@
+"""The sides of the comparison that are ours, and the floor under all of them."""
+
+from functools import partial
+
+import torch
+from torch.nn.utils import parameters_to_vector
+
+import gossip
+from experiments.bench.measure import Work
+from experiments.bench.variants import (
+    TOPOLOGIES,
+    Setting,
+    Variant,
+    sent_by_mean,
+    sent_by_mixing,
+)
+from topologies import build
+
+COMPUTE = "compute only"
+MEMCPY = "compute + memcpy"
+DPSGD, SSGD, WRAPPER = "gossip DPSGD", "gossip SSGD", "gossip.Gossip"
+OURS = (DPSGD, SSGD, WRAPPER)
+
+
+def floor(n: int) -> list[Variant]:
+    """A learner alone, and with as many rows copied in its own memory as would arrive."""
+    sent = {name: sent_by_mixing(build(name, n).matrix(0)) for name in TOPOLOGIES}
+    copying = [
+        Variant(MEMCPY, name, partial(_copying, rows=round(sent[name])), 3 + 2 * sent[name])
+        for name in TOPOLOGIES
+    ]
+    return [Variant(COMPUTE, "-", compute, 3), *copying]
+
+
+def offered(n: int) -> list[Variant]:
+    """The harness's algorithms, and the wrapper of torch modules where there is one."""
+    sent = {name: sent_by_mixing(build(name, n).matrix(0)) for name in TOPOLOGIES}
+    found = [
+        Variant(DPSGD, name, partial(_dpsgd, topology=name), 8 + sent[name], sent[name])
+        for name in TOPOLOGIES
+    ]
+    found.append(Variant(SSGD, "complete", _ssgd, 8, sent_by_mean(n)))
+    if hasattr(gossip, "Gossip"):
+        found += [
+            Variant(WRAPPER, name, partial(_wrapped, topology=name), 8 + sent[name], sent[name])
+            for name in TOPOLOGIES
+        ]
+    return found
+
+
+def compute(setting: Setting) -> Work:
+    """A plain torch training loop."""
+    learner = setting.learner
+    module = learner.module()
+    sgd = learner.optimizer(module.parameters())
+
+    def step() -> None:
+        sgd.zero_grad()
+        learner.backward(module)
+        sgd.step()
+
+    return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())
+
+
+def _copying(setting: Setting, rows: int) -> Work:
+    alone = compute(setting)
+    source = setting.learner.start.repeat(rows, 1)
+    target = torch.empty_like(source)
+
+    def step() -> None:
+        alone.step()
+        target.copy_(source)
+
+    return Work(step, weights=alone.weights)
+
+
+def _dpsgd(setting: Setting, topology: str) -> Work:
+    bench = setting.bench(topology)
+    return Work(bench.step, weights=lambda: bench.state.x[0])
+
+
+def _ssgd(setting: Setting) -> Work:
+    bench = setting.bench("complete", "ssgd")
+    return Work(bench.step, weights=lambda: bench.state.x[0])
+
+
+def _wrapped(setting: Setting, topology: str) -> Work:
+    learner = setting.learner
+    module = getattr(gossip, "Gossip")(learner.module(), topology=topology)  # noqa: B009
+    sgd = learner.optimizer(module.parameters())
+
+    def step() -> None:
+        sgd.zero_grad()
+        learner.backward(module)
+        sgd.step()
+
+    return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())

@@ -1,0 +1,82 @@
+"""How much is measured: the quick version, everything, and the smoke test of the code."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gossip.comm.start import num_cores
+
+MLP_42K, MLP_670K = (50, 50), (512, 512)
+MLP_6M, MLP_24M = (2048, 2048), (4096, 4096, 1024)
+"""Hidden layers between 784 inputs and 10 classes; d = 42,310, 669,706, 5,824,522, 24,202,250."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What the tables range over."""
+
+    name: str
+    rounds: int = 9
+    block_ms: float = 80.0
+    """About how long each timed block is."""
+    models: Mapping[int, tuple[tuple[int, ...], ...]] = field(
+        default_factory=lambda: {2: (MLP_42K, MLP_670K), 4: (MLP_670K,), 16: (MLP_42K, MLP_670K)}
+    )
+    """Hidden layers of the models that are trained, by number of processes."""
+    message_bytes: tuple[int, ...] = (4_000, 400_000, 4_000_000)
+    """Of one row."""
+    studies: tuple[tuple[int, int], ...] = ((5, 400), (16, 125), (64, 31), (16, 32))
+    """(n, B) in one process: the DPSGD paper's, the default study's, many small batches, little
+    work per step."""
+    rate_studies: tuple[tuple[str, int, int], ...] = (
+        *(("mlp", 16, 125), ("mlp", 1, 128), ("resnet18", 2, 8), ("resnet18", 1, 16)),
+    )
+    """(model, n, B); alone a learner has nothing to measure but pays for measuring."""
+    curve: tuple[int, ...] = (16, 64, 256, 1024)
+    """Learners in one process."""
+    curve_models: tuple[str, ...] = ("softmax", "mlp 784-16-10")
+    share_of_memory: float = 0.5
+    """Of this host's, which all variants of a case together may take up."""
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Sizes of the jobs, in order."""
+        return tuple(self.models)
+
+
+QUICK = Size(name="quick")
+FULL = Size(
+    name="full",
+    rounds=15,
+    block_ms=200.0,
+    models={
+        2: (MLP_42K, MLP_670K, MLP_6M, MLP_24M),
+        4: (MLP_42K, MLP_670K, MLP_6M, MLP_24M),
+        16: (MLP_42K, MLP_670K, MLP_6M, MLP_24M),
+    },
+    message_bytes=(4_000, 40_000, 400_000, 4_000_000, 40_000_000),
+    curve=(16, 64, 256, 1024, 4096),
+    share_of_memory=0.7,
+)
+SMOKE = Size(
+    name="smoke",
+    rounds=2,
+    block_ms=1.0,
+    models={2: ((4,),)},
+    message_bytes=(4_000,),
+    studies=((2, 4),),
+    rate_studies=(("mlp", 2, 4),),
+    curve=(2,),
+    curve_models=("softmax",),
+)
+SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}
+
+
+def memory_bytes() -> int:
+    """Of this host, in all."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def spare_cores(processes: int) -> int:
+    """Cores that no process computes on."""
+    return max(0, num_cores() - processes)

@@ -1,0 +1,113 @@
+"""Many learners in one process, and in few: a step against its floor and a loop over modules."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+import topologies
+from experiments.bench.measure import Meeting, Work, interleaved
+from experiments.bench.rows import Case, Row, rows_of
+from experiments.bench.size import Size
+from experiments.bench.workload import Bench, Learner, study_of
+from gossip.comm.stacked import Stacked
+from gossip.comm.start import connect
+
+ONE_MODEL, STACKED, LOOP = "one model, n B", "stacked DPSGD", "loop over n modules"
+MIXING_N, MIXING_D = 16, 42_310
+MIXED = ("one-peer-exponential", "ring", "exponential", "complete")
+HOSTED = ((16, 125), (16, 32))
+"""(n, B) in two processes."""
+
+
+def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
+    """Our step, the floor and the loop."""
+    for n, batch in size.studies:
+        bench = Bench(study_of(n, batch), Stacked(n))
+        learners = [Learner.of(bench, j) for j in range(n)]
+        whole = Learner.of(Bench(study_of(1, n * batch), Stacked(1)))
+        works = {
+            ONE_MODEL: Work(plain_step(whole)),
+            STACKED: Work(bench.step),
+            LOOP: Work(loop_over_modules(learners)[0]),
+        }
+        case = Case(
+            table="stacked",
+            case=f"784-50-50-10, n={n} B={batch}, ring",
+            learners=n,
+            d=bench.study.task.d,
+            batch=batch,
+        )
+        meeting.say(f"stacked: {case.case}")
+        yield rows_of(case, interleaved(works, size.rounds, meeting, size.block_ms), ONE_MODEL)
+
+
+def mixing_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
+    """W X against a copy of the same rows, which nothing can beat."""
+    n, d = MIXING_N, MIXING_D
+    x, target, comm = torch.randn(n, d), torch.empty(n, d), Stacked(n)
+    works = {"copy": Work(partial(target.copy_, x))}
+    for name in MIXED:
+        w = topologies.build(name, n).matrix(0)
+        works[name] = Work(lambda w=w: comm.start_mix(x, w)())
+    case = Case(table="mixing", case=f"W X in one process, n={n} d={d:,}", learners=n, d=d)
+    meeting.say(f"mixing: {case.case}")
+    yield rows_of(case, interleaved(works, size.rounds, meeting, size.block_ms / 4), "copy")
+
+
+def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
+    """Several learners in each of two processes: a step with neighbours and without."""
+    for n, batch in HOSTED:
+        bench = Bench(study_of(n, batch, dataset="mnist_like"), connect("mpi", n))
+        works = {"compute only": Work(bench.compute), "step": Work(bench.step)}
+        case = Case(
+            table="hosted",
+            case=f"784-50-50-10, n={n} B={batch}, ring, {meeting.comm.processes} processes",
+            processes=meeting.comm.processes,
+            learners=n,
+            d=bench.study.task.d,
+            batch=batch,
+        )
+        meeting.say(f"hosted: {case.case}")
+        times = interleaved(works, size.rounds, meeting, size.block_ms)
+        yield rows_of(case, times, "compute only")
+
+
+def plain_step(learner: Learner) -> Callable[[], None]:
+    """SGD on one torch module."""
+    module = learner.module()
+    sgd = learner.optimizer(module.parameters())
+
+    def step() -> None:
+        sgd.zero_grad()
+        learner.backward(module)
+        sgd.step()
+
+    return step
+
+
+def loop_over_modules(
+    learners: list[Learner],
+) -> tuple[Callable[[], None], list[torch.nn.Module]]:
+    """What one would write first: a loop over modules and an average over the ring; the modules."""
+    modules = [learner.module() for learner in learners]
+    optimizers = [
+        learner.optimizer(module.parameters())
+        for learner, module in zip(learners, modules, strict=True)
+    ]
+    n = len(learners)
+
+    def step() -> None:
+        with torch.no_grad():
+            rows = [parameters_to_vector(module.parameters()) for module in modules]
+            mixed = [(rows[j - 1] + rows[j] + rows[(j + 1) % n]) / 3 for j in range(n)]
+        for j, (learner, module, sgd) in enumerate(zip(learners, modules, optimizers, strict=True)):
+            sgd.zero_grad()
+            learner.backward(module)
+            sgd.step()
+            with torch.no_grad():
+                increment = parameters_to_vector(module.parameters()) - rows[j]
+                vector_to_parameters(mixed[j] + increment, module.parameters())
+
+    return step, modules

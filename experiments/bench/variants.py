@@ -1,0 +1,74 @@
+"""What a training step is compared with: who offers it, and what it takes up."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from scipy.sparse import csr_array
+
+import topologies
+from experiments.bench.measure import Work
+from experiments.bench.rows import Label
+from experiments.bench.workload import Bench, Learner
+from gossip.comm.base import Communicator, Traffic
+from gossip.config import Config, Gossip
+
+TOPOLOGIES = ("ring", "one-peer-exponential", "complete")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A process with one learner, and what all variants train."""
+
+    config: Config
+    comm: Communicator
+    learner: Learner
+
+    @classmethod
+    def of(cls, config: Config, comm: Communicator) -> "Setting":
+        """Everything from the config that the harness is given, too."""
+        return cls(config, comm, Learner.of(Bench(config, comm)))
+
+    def bench(self, topology: str = "ring", algorithm: str = "dpsgd") -> Bench:
+        """The harness on another topology, with another algorithm."""
+        gossip = Gossip(learners=self.comm.n, topology=topology)
+        return Bench(replace(self.config, gossip=gossip, algorithm=(algorithm,)), self.comm)
+
+    def topology(self, name: str) -> topologies.Topology:
+        """One for all learners."""
+        return topologies.build(name, self.comm.n)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to make a training step; it is built when its turn comes, and torn down after."""
+
+    name: str
+    topology: str
+    make: Callable[[Setting], Work]
+    copies: float
+    """Rows of d numbers that it keeps at once, roughly: weights, gradient, momentum, buffers."""
+    bytes_per_row_byte: float = 0.0
+    """Bytes it sends per step and learner, in units of a row's."""
+
+    @property
+    def key(self) -> str:
+        """Unique among the variants."""
+        return f"{self.name}, {self.topology}" if self.topology != "-" else self.name
+
+    def label(self, row_bytes: int) -> Label:
+        """What a row of the table says of it."""
+        return Label(self.name, self.topology, self.bytes_per_row_byte * row_bytes)
+
+
+def sent_by_mixing(w: csr_array) -> float:
+    """Rows that a learner sends in a mixing step, by the formula of all backends."""
+    traffic = Traffic()
+    traffic.count_mix(w, 1)
+    return traffic.bytes_sent_per_learner
+
+
+def sent_by_mean(n: int) -> float:
+    """Rows that a learner sends in an average, counted as a ring all-reduce."""
+    traffic = Traffic()
+    traffic.count_mean(n, 1)
+    return traffic.bytes_sent_per_learner
