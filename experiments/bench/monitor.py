@@ -16,7 +16,7 @@ STEP = "step"
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """All levels, on the default study's learners."""
     n, batch = size.studies[min(1, len(size.studies) - 1)]
-    bench = Bench(study_of(n, batch), Stacked(n))
+    bench = Bench(study_of(n, batch, dataset=size.dataset), Stacked(n))
     moment = _moment(bench)
     monitors = {level: Monitor(bench.study.task, level=level) for level in LEVELS}
     monitors["standard, probe"] = Monitor(bench.study.task, source="probe")
@@ -26,7 +26,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     }
     case = Case(
         table="monitor",
-        case=f"one call of the monitor, n={n} B={batch} N=60000",
+        case=f"one call of the monitor, n={n} B={batch} N={len(bench.study.task.train):,}",
         learners=n,
         d=bench.study.task.d,
         batch=batch,

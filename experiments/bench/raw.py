@@ -37,7 +37,9 @@ class Messages:
 
     def __init__(self, topology: Topology, x: Tensor) -> None:
         self._world = start_mpi().COMM_WORLD
-        self._topology, self._x, self._t = topology, x, 0
+        self.x = x
+        """Rows before, and after `finish`, the average; [d]."""
+        self._topology, self._t = topology, 0
         self._arrivals = torch.empty(0, len(x), dtype=x.dtype)
 
     def start(self) -> None:
@@ -45,12 +47,12 @@ class Messages:
         me = self._world.rank
         senders = self._topology.neighbours_in(me, self._t)
         if len(self._arrivals) < len(senders):
-            self._arrivals = self._x.new_empty(len(senders), len(self._x))
+            self._arrivals = self.x.new_empty(len(senders), len(self.x))
         self._requests = [
             self._world.Irecv(row.numpy(), int(k))
             for k, row in zip(senders, self._arrivals, strict=False)
         ] + [
-            self._world.Isend(self._x.numpy(), int(k))
+            self._world.Isend(self.x.numpy(), int(k))
             for k in self._topology.neighbours_out(me, self._t)
         ]
 
@@ -60,10 +62,10 @@ class Messages:
         me = self._world.rank
         w: csr_array = self._topology.matrix(self._t)
         weights = np.asarray(w[[me]].todense())[0]
-        self._x *= weights[me]
+        self.x *= weights[me]
         senders = self._topology.neighbours_in(me, self._t)
         for k, row in zip(senders, self._arrivals, strict=False):
-            self._x.add_(row, alpha=weights[k])
+            self.x.add_(row, alpha=weights[k])
         self._t += 1
 
     def exchange(self) -> None:

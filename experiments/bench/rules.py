@@ -30,7 +30,10 @@ def rows_across(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 def _case(
     size: Size, meeting: Meeting, model: str, n: int, batch: int, comm: Communicator
 ) -> list[Row]:
-    benches = {rule: _bench(model, n, batch, scaling, comm) for rule, scaling in RULES.items()}
+    data = size.dataset if model == "mlp" else "cifar_like"
+    benches = {
+        rule: _bench(model, n, batch, scaling, comm, data) for rule, scaling in RULES.items()
+    }
     case = Case(
         table="rules",
         case=f"SSGD update by rule, {model}, n={n} B={batch}, {comm.processes} process(es)",
@@ -45,11 +48,11 @@ def _case(
     return rows_of(case, interleaved(works, rounds, meeting, size.block_ms), PLAIN)
 
 
-def _bench(model: str, n: int, batch: int, scaling: str, comm: Communicator) -> Bench:
+def _bench(model: str, n: int, batch: int, scaling: str, comm: Communicator, dataset: str) -> Bench:
     config = study_of(
         n,
         batch,
-        dataset="mnist_like" if model == "mlp" else "cifar_like",
+        dataset=dataset,
         model=Model(model=model),
         rate=Rate(lr=1e-3, momentum=0.9, scaling=scaling),
         algorithm="ssgd",

@@ -35,6 +35,8 @@ class Size:
     curve: tuple[int, ...] = (16, 64, 256, 1024)
     """Learners in one process."""
     curve_models: tuple[str, ...] = ("softmax", "mlp 784-16-10")
+    dataset: str = "mnist_like"
+    """What learners in one process learn from, a function in `workload`."""
     share_of_memory: float = 0.5
     """Of this host's, which all variants of a case together may take up."""
 
@@ -68,6 +70,7 @@ SMOKE = Size(
     rate_studies=(("mlp", 2, 4),),
     curve=(2,),
     curve_models=("softmax",),
+    dataset="few",
 )
 SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}
 

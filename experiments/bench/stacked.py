@@ -24,9 +24,9 @@ HOSTED = ((16, 125), (16, 32))
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """Our step, the floor and the loop."""
     for n, batch in size.studies:
-        bench = Bench(study_of(n, batch), Stacked(n))
+        bench = Bench(study_of(n, batch, dataset=size.dataset), Stacked(n))
         learners = [Learner.of(bench, j) for j in range(n)]
-        whole = Learner.of(Bench(study_of(1, n * batch), Stacked(1)))
+        whole = Learner.of(Bench(study_of(1, n * batch, dataset=size.dataset), Stacked(1)))
         works = {
             ONE_MODEL: Work(plain_step(whole)),
             STACKED: Work(bench.step),
@@ -59,7 +59,7 @@ def mixing_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """Several learners in each of two processes: a step with neighbours and without."""
     for n, batch in HOSTED:
-        bench = Bench(study_of(n, batch, dataset="mnist_like"), connect("mpi", n))
+        bench = Bench(study_of(n, batch, dataset=size.dataset), connect("mpi", n))
         works = {"compute only": Work(bench.compute), "step": Work(bench.step)}
         case = Case(
             table="hosted",

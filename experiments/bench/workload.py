@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -23,16 +23,19 @@ LR = 0.1
 SHAPE, CLASSES = (28, 28), 10
 
 
+@cache
 def mnist_like() -> Dataset:
     """Random bytes in MNIST's shape: times do not depend on what the pictures show."""
     return _random(SHAPE, 60_000, 10_000)
 
 
+@cache
 def few() -> Dataset:
     """Some of those, drawn from with replacement, where memory counts."""
     return _random(SHAPE, 1_000, 100)
 
 
+@cache
 def cifar_like() -> Dataset:
     """Random bytes in CIFAR-10's shape, few of them."""
     return _random((3, 32, 32), 500, 100)
