@@ -59,6 +59,7 @@ format: setup
 figures: setup
 	$(PYTHON) -m experiments.publish $(ARGS)
 
+# What a step costs, beside others' ways to train; ARGS=--full, ARGS="--only exchange".
 bench: setup
 	$(PYTHON) -m experiments.bench $(ARGS)
 

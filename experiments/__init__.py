@@ -3,4 +3,5 @@
 python -m experiments.fig2                  # n = 5 learners: DPSGD, SSGD and SSGD*
 python -m experiments.topology_comparison   # n = 16 learners on different graphs
 python -m experiments.publish               # tables, figures and page from finished runs
+python -m experiments.bench                 # what a step costs, see bench/README.md
 """

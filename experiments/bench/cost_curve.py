@@ -68,7 +68,7 @@ def measured(model: str, n: int, size: Size) -> Row:
         d=bench.study.task.d,
         batch=BATCH,
     )
-    times = interleaved({f"n={n}": Work(bench.step)}, size.rounds, Meeting(), size.block_ms)
+    times = interleaved({f"n={n}": Work(bench.step)}, size.rounds, Meeting(), size.block_ms())
     (row,) = rows_of(case, times, f"n={n}")
     kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB_PER_MAXRSS
     return replace(row, base=BASE, peak_mib=kib / 1024)

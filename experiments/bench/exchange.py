@@ -21,8 +21,6 @@ MIX, MEAN = "start_mix, finished", "mean"
 BY_HAND, ALLREDUCE = "raw MPI messages", "raw MPI Allreduce"
 IN_PLACE = "weighted sum of rows in own memory"
 BYTES_PER_NUMBER = 4
-COPIES = 8
-"""Rows that the sides of a comparison keep besides those that they copy and receive."""
 
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
@@ -33,7 +31,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         for name in TOPOLOGIES:
             topology = topologies.build(name, comm.n)
             sent = sent_by_mixing(topology.matrix(0))
-            if not _fits(4 * (1 + sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
+            if not _fits((8 + 4 * sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
                 continue
             works = mixing(comm, topology, x)
             yield _case(size, meeting, name, x, works, sent)
@@ -93,6 +91,6 @@ def _case(
         d=x.shape[1],
     )
     meeting.say(f"exchange: {case.case}")
-    times = interleaved(works, size.rounds, meeting, size.block_ms / 4)
+    times = interleaved(works, size.rounds, meeting, size.block_ms(n) / 4)
     labels = {key: Label(key, name, sent * x.nbytes) for key in works}
     return rows_of(case, times, MEMCPY, labels)

@@ -33,9 +33,9 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     meeting.say(f"interference: {case.case}")
     alone, beside = defaultdict(list), defaultdict(list)
     for _ in range(size.rounds):
-        _add(alone, interleaved(works, 1, meeting, size.block_ms))
+        _add(alone, interleaved(works, 1, meeting, size.block_ms(comm.n)))
         with gloo(comm):
-            _add(beside, interleaved(works, 1, meeting, size.block_ms))
+            _add(beside, interleaved(works, 1, meeting, size.block_ms(comm.n)))
     found = []
     for key in works:
         times = {key: _joined(alone[key]), key + BESIDE: _joined(beside[key])}

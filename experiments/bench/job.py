@@ -23,7 +23,7 @@ from gossip.comm.failure import ending_the_job
 from gossip.comm.position import Position
 from gossip.comm.start import connect, num_cores, start_mpi
 
-POLL_SECONDS = 0.001
+POLL_SECONDS = 0.002
 
 
 @dataclass(frozen=True, kw_only=True)

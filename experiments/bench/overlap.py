@@ -44,7 +44,7 @@ def _case(size: Size, meeting: Meeting, setting: Setting, topology: str, spare: 
         STEP: Work(bench.step),
     }
     meeting.say(f"overlap: {case.case}")
-    times = interleaved(works, size.rounds, meeting, size.block_ms)
+    times = interleaved(works, size.rounds, meeting, size.block_ms(n))
     labels = {key: Label(key, topology) for key in works}
     *parts, step = rows_of(case, times, COMPUTE, labels)
     compute, exchange = (row.wall_ms for row in parts)

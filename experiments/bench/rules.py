@@ -45,7 +45,7 @@ def _case(
     meeting.say(f"rules: {case.case}")
     works = {rule: Work(bench.step) for rule, bench in benches.items()}
     rounds = size.rounds if model == "mlp" else min(3, size.rounds)
-    return rows_of(case, interleaved(works, rounds, meeting, size.block_ms), PLAIN)
+    return rows_of(case, interleaved(works, rounds, meeting, size.block_ms()), PLAIN)
 
 
 def _bench(model: str, n: int, batch: int, scaling: str, comm: Communicator, dataset: str) -> Bench:

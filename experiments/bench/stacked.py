@@ -40,7 +40,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
             batch=batch,
         )
         meeting.say(f"stacked: {case.case}")
-        yield rows_of(case, interleaved(works, size.rounds, meeting, size.block_ms), ONE_MODEL)
+        yield rows_of(case, interleaved(works, size.rounds, meeting, size.block_ms()), ONE_MODEL)
 
 
 def mixing_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
@@ -53,7 +53,7 @@ def mixing_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         works[name] = Work(lambda w=w: comm.start_mix(x, w)())
     case = Case(table="mixing", case=f"W X in one process, n={n} d={d:,}", learners=n, d=d)
     meeting.say(f"mixing: {case.case}")
-    yield rows_of(case, interleaved(works, size.rounds, meeting, size.block_ms / 4), "copy")
+    yield rows_of(case, interleaved(works, size.rounds, meeting, size.block_ms() / 4), "copy")
 
 
 def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
@@ -70,7 +70,7 @@ def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
             batch=batch,
         )
         meeting.say(f"hosted: {case.case}")
-        times = interleaved(works, size.rounds, meeting, size.block_ms)
+        times = interleaved(works, size.rounds, meeting, size.block_ms())
         yield rows_of(case, times, "compute only")
 
 

@@ -1,7 +1,7 @@
 """A training step: ours, the peers', by hand, and the floor, in the same processes."""
 
+import gc
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 from experiments.bench import ours, peers, raw
 from experiments.bench.measure import Meeting, Times, interleaved, packed
@@ -69,9 +69,8 @@ def _case(size: Size, meeting: Meeting, setting: Setting) -> list[Row]:
 def _timed(
     group: dict[str, Variant], size: Size, meeting: Meeting, setting: Setting, title: str
 ) -> dict[str, Times]:
-    """Build the variants that are timed in turn, and let go of them."""
-    with ExitStack() as stack:
-        works = {key: variant.make(setting) for key, variant in group.items()}
-        stack.callback(works.clear)
-        meeting.say(f"training: {title}: {len(works)} variants")
-        return interleaved(works, size.rounds, meeting, size.block_ms)
+    """Build the variants that take turns, and time them."""
+    gc.collect()  # those of the group before; DistributedDataParallel refers to itself
+    works = {key: variant.make(setting) for key, variant in group.items()}
+    meeting.say(f"training: {title}: {len(works)} variants")
+    return interleaved(works, size.rounds, meeting, size.block_ms(setting.comm.n))

@@ -47,7 +47,7 @@ def test_rounds_are_interleaved_after_all_have_warmed_up():
     calls = []
     works = {name: Work(lambda name=name: calls.append(name)) for name in "ab"}
     times = interleaved(works, 3, Meeting(), 0.0)
-    assert calls == ["a"] * 4 + ["b"] * 4 + ["a", "b"] * 3
+    assert calls == ["a"] * 5 + ["b"] * 5 + ["a", "b"] * 3
     assert [len(t.wall) for t in times.values()] == [3, 3]
 
 
@@ -56,7 +56,7 @@ def test_a_blocks_last_messages_are_waited_for_inside_it():
     work = Work(lambda: calls.append("step"), lambda: calls.append("finish"))
     meeting = Meeting(wait=lambda: calls.append("meet"))
     interleaved({"a": work}, 1, meeting, 0.0)
-    assert calls == ["step"] * 3 + ["meet", "step", "finish"] * 2
+    assert calls == ["step"] * 3 + ["meet", "step", "finish"] * 3
 
 
 def test_the_slowest_process_counts_and_the_mean_of_their_cpu_time(monkeypatch):
