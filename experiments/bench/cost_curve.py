@@ -4,7 +4,6 @@ Each n is measured by a process of its own, since the largest resident memory ne
 """
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 import torch
 
 from experiments.bench.measure import Meeting, Work, interleaved
-from experiments.bench.rows import Case, Row, rows_of
+from experiments.bench.rows import NAN, Case, Row, rows_of
 from experiments.bench.size import SIZES, Size
 from experiments.bench.workload import Bench, study_of
 from experiments.drawing import new_figure, save
@@ -27,7 +26,7 @@ MODELS = {
     "mlp 784-16-10": Model(widths=(16,)),
 }
 BASE = "fewest learners, per learner"
-KIB_PER_MAXRSS = 1 if sys.platform != "darwin" else 1 / 1024
+STATUS = Path("/proc/self/status")
 
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
@@ -70,8 +69,18 @@ def measured(model: str, n: int, size: Size) -> Row:
     )
     times = interleaved({f"n={n}": Work(bench.step)}, size.rounds, Meeting(), size.block_ms())
     (row,) = rows_of(case, times, f"n={n}")
-    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB_PER_MAXRSS
-    return replace(row, base=BASE, peak_mib=kib / 1024)
+    return replace(row, base=BASE, peak_mib=peak_mib())
+
+
+def peak_mib() -> float:
+    """Largest resident memory of this process so far; NaN where the system is not Linux.
+
+    Not getrusage's: that begins with what the process was forked from.
+    """
+    if not STATUS.exists():
+        return NAN
+    (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+    return float(line.split()[1]) / 1024
 
 
 def _measured_apart(model: str, n: int, size: str) -> Row:
