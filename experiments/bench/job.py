@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import torch
@@ -40,9 +39,14 @@ def main() -> int:
     job = tyro.cli(Job)
     torch.set_num_threads(1)
     comm = connect("mpi", start_mpi().COMM_WORLD.size)
-    with ending_the_job(comm, Position()) as stop, suppress(StoppedError):
-        talks = count()
-        measure(job, meeting_of(comm, lambda: stop.agreed(next(talks)).stop))
+    position = Position()
+
+    def stopped() -> bool:
+        position.step += 1
+        return stop.agreed(position.step).stop
+
+    with ending_the_job(comm, position) as stop, suppress(StoppedError):
+        measure(job, meeting_of(comm, stopped), position)
     return stop.exit_code
 
 
@@ -57,10 +61,11 @@ def meeting_of(comm: Communicator, stopped: Callable[[], bool] = lambda: False) 
     return Meeting(comm, _wait_asleep if crowded else _wait_busily, stopped, say)
 
 
-def measure(job: Job, meeting: Meeting) -> None:
+def measure(job: Job, meeting: Meeting, position: Position) -> None:
     """Append the rows of each table to its file as they come; collective."""
     size = SIZES[job.size]
     for name in job.tables:
+        position.phase = name  # for the message of a process that fails or is told to stop
         across = TABLES[name].across
         assert across is not None, f"{name} is measured in one process"
         for found in across(size, meeting):
