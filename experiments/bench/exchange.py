@@ -1,7 +1,8 @@
 """The exchange alone, with nothing to hide behind, against a copy of the same rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count, cycle
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.start import start_mpi
 
 MEMCPY = "memcpy"
-MIX, MEAN = "start_mix, finished", "mean"
+MIX, COPIED, MEAN = "start_mix, finished", "start_mix of rows elsewhere, finished", "mean"
 BY_HAND, ALLREDUCE = "raw MPI messages", "raw MPI Allreduce"
 IN_PLACE = "weighted sum of rows in own memory"
 BYTES_PER_NUMBER = 4
@@ -30,7 +31,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         x = torch.randn(1, row_bytes // BYTES_PER_NUMBER)
         for name in TOPOLOGIES:
             topology = topologies.build(name, comm.n)
-            sent = sent_by_mixing(topology.matrix(0))
+            sent = sent_by_mixing(name, comm.n)
             if not _fits((8 + 4 * sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
                 continue
             works = mixing(comm, topology, x)
@@ -46,13 +47,25 @@ def mixing(comm: Communicator, topology: topologies.Topology, x: Tensor) -> dict
     source = x.repeat(len(senders) + 1, 1)
     messages = Messages(topology, x[0].clone())
     own = weights[[me, *senders.tolist()]]
-    steps = iter(range(10**12))
+    steps = count()
     return {
         MEMCPY: Work(partial(torch.empty_like(source).copy_, source)),
-        MIX: Work(lambda: comm.start_mix(x, topology.matrix(next(steps)))()),
+        MIX: Work(in_place(comm, topology, x)),
+        COPIED: Work(lambda: comm.start_mix(x, topology.matrix(next(steps)))()),
         BY_HAND: Work(messages.exchange),
         IN_PLACE: Work(partial(torch.mv, source.T, own)),
     }
+
+
+def in_place(comm: Communicator, topology: topologies.Topology, x: Tensor) -> Callable[[], Tensor]:
+    """Mixes rows that lie where the communicator wants them, as those of an algorithm do.
+
+    Two copies take turns: when one is mixed again, all have read what it was mixed for before.
+    """
+    comm.start_mix(x, topology.matrix(0))()  # where processes share memory, there is some now
+    copies = cycle([comm.new_rows(x).copy_(x) for _ in range(2)])
+    steps = count()
+    return lambda: comm.start_mix(next(copies), topology.matrix(next(steps)))()
 
 
 def averaging(comm: Communicator, x: Tensor) -> dict[str, Work]:

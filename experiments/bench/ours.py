@@ -14,7 +14,6 @@ from experiments.bench.variants import (
     sent_by_mean,
     sent_by_mixing,
 )
-from topologies import build
 
 COMPUTE = "compute only"
 MEMCPY = "compute + memcpy"
@@ -24,7 +23,7 @@ OURS = (DPSGD, SSGD, WRAPPER)
 
 def floor(n: int) -> list[Variant]:
     """A learner alone, and with as many rows copied in its own memory as would arrive."""
-    sent = {name: sent_by_mixing(build(name, n).matrix(0)) for name in TOPOLOGIES}
+    sent = {name: sent_by_mixing(name, n) for name in TOPOLOGIES}
     copying = [
         Variant(MEMCPY, name, partial(_copying, rows=round(sent[name])), 3 + 2 * sent[name])
         for name in TOPOLOGIES
@@ -34,7 +33,7 @@ def floor(n: int) -> list[Variant]:
 
 def offered(n: int) -> list[Variant]:
     """The harness's algorithms, and the wrapper of torch modules where there is one."""
-    sent = {name: sent_by_mixing(build(name, n).matrix(0)) for name in TOPOLOGIES}
+    sent = {name: sent_by_mixing(name, n) for name in TOPOLOGIES}
     found = [
         Variant(DPSGD, name, partial(_dpsgd, topology=name), 8 + sent[name], sent[name])
         for name in TOPOLOGIES

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from experiments.bench.exchange import in_place
 from experiments.bench.measure import Meeting, Work, hidden_fraction, interleaved
 from experiments.bench.rows import Case, Label, Row, rows_of
 from experiments.bench.size import Size, spare_cores
@@ -40,7 +41,7 @@ def _case(size: Size, meeting: Meeting, setting: Setting, topology: str, spare: 
     bench = setting.bench(topology)
     works = {
         COMPUTE: Work(bench.compute),
-        EXCHANGE: Work(bench.exchange),
+        EXCHANGE: Work(in_place(bench.comm, bench.study.topology, bench.state.x)),
         STEP: Work(bench.step),
     }
     meeting.say(f"overlap: {case.case}")

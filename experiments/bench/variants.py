@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scipy.sparse import csr_array
-
 import topologies
 from experiments.bench.measure import Work
 from experiments.bench.rows import Label
 from experiments.bench.workload import Bench, Learner
-from gossip.comm.base import Communicator, Traffic
+from gossip.comm.base import Communicator, Traffic, messages
 from gossip.config import Config, Gossip
 
 TOPOLOGIES = ("ring", "one-peer-exponential", "complete")
@@ -60,11 +58,9 @@ class Variant:
         return Label(self.name, self.topology, self.bytes_per_row_byte * row_bytes)
 
 
-def sent_by_mixing(w: csr_array) -> float:
+def sent_by_mixing(topology: str, n: int) -> float:
     """Rows that a learner sends in a mixing step, by the formula of all backends."""
-    traffic = Traffic()
-    traffic.count_mix(w, 1)
-    return traffic.bytes_sent_per_learner
+    return messages(topologies.build(topology, n).matrix(0))
 
 
 def sent_by_mean(n: int) -> float:

@@ -118,11 +118,6 @@ class Bench:
         gradients = self.gradient(self.state.x).values
         self.state.optimizer.step(self.state.x, gradients, self.lr)
 
-    def exchange(self) -> None:
-        """The neighbours alone."""
-        self.comm.start_mix(self.state.x, self.matrix)()
-        self.t += 1
-
 
 @dataclass(frozen=True)
 class Learner:

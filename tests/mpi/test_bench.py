@@ -108,7 +108,8 @@ def test_exchanges_by_hand_and_ours_are_products_with_w(setting, name):
     for t in range(4):
         w = topology.matrix(t)
         once = torch.from_numpy(w @ start.numpy())[[me]]
-        torch.testing.assert_close(works[exchange.MIX].step(), once)
+        for side in (exchange.MIX, exchange.COPIED):
+            torch.testing.assert_close(works[side].step(), once)
         x = w @ x
         messages.exchange()
         torch.testing.assert_close(messages.x, torch.from_numpy(x)[me])
