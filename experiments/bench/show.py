@@ -8,6 +8,7 @@ from rich.table import Table
 
 from experiments.bench import exchange, ours, peers, raw, stacked
 from experiments.bench.rows import Row
+from experiments.bench.size import spare_cores
 
 
 def table(title: str, rows: Sequence[Row]) -> Table:
@@ -66,31 +67,35 @@ def against_peers(rows: Iterable[Row]) -> Table | None:
         shown.add_column(name, no_wrap=True)
     count = 0
     for case, part in groupby(rows, key=lambda row: row.case):
-        lines = list(_lines(list(part)))
-        if lines:
+        compared = list(lines(list(part)))
+        if compared:
             shown.add_section()
             shown.add_row(f"[bold]{case}[/]")
-        for line in lines:
+        for line in compared:
             shown.add_row(*line)
-        count += len(lines)
+        count += len(compared)
     return shown if count else None
 
 
-def _lines(rows: list[Row]) -> Iterable[tuple[str, str, str, str]]:
+def lines(rows: list[Row]) -> Iterable[tuple[str, str, str, str]]:
+    """(peer, same topology, our best, which that is) for each side that is not ours."""
     mine = [row for row in rows if row.variant in ours.OURS]
     if not mine:
         return
-    best = min(mine, key=lambda row: row.wall_ms)
+    best = min(mine, key=lambda row: row.ratio)
     for row in rows:
         if row.variant in (*peers.PEERS, raw.RAW):
             same = [one for one in mine if one.topology == row.topology]
-            near = over(min(same, key=lambda one: one.wall_ms), row) if same else ""
+            near = over(min(same, key=lambda one: one.ratio), row) if same else ""
             yield _called(row), near, over(best, row), _called(best)
 
 
 def over(mine: Row, theirs: Row) -> str:
-    """'0.85 (0.90)'; in red, and said, where ours takes longer."""
-    wall, cpu = mine.wall_ms / theirs.wall_ms, mine.cpu_ms / theirs.cpu_ms
+    """'0.85 (0.90)'; in red, and said, where ours takes longer.
+
+    Wall times by way of the base that both have taken turns with.
+    """
+    wall, cpu = mine.ratio / theirs.ratio, mine.cpu_ms / theirs.cpu_ms
     text = f"{wall:.2f} ({cpu:.2f})"
     return f"[red]{text} slower[/]" if max(wall, cpu) > 1 else text
 
@@ -101,14 +106,14 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def _exchange(rows: Sequence[Row]) -> list[str]:
-    found = []
     mixed = [row for row in rows if row.table == "exchange" and row.variant == exchange.MIX]
-    for processes, part in groupby(mixed, key=lambda row: row.processes):
-        ratios = sorted(row.ratio for row in part)
-        middle = ratios[len(ratios) // 2]
+    found = []
+    for (processes, d), part in groupby(mixed, key=lambda row: (row.processes, row.d)):
+        ratios = ", ".join(f"{row.topology} {row.ratio:.3g}" for row in part)
+        size = exchange.BYTES_PER_NUMBER * d
         found.append(
-            f"exchange and mixing over memcpy, {processes} processes: {ratios[0]:.2f} to "
-            f"{ratios[-1]:.2f}, median {middle:.2f}; goal 1.3"
+            f"exchange and mixing over memcpy, {processes} processes, rows of {size:,} bytes: "
+            f"{ratios} (goal 1.3)"
         )
     return found
 
@@ -118,7 +123,7 @@ def _overlap(rows: Sequence[Row]) -> list[str]:
     if not hidden:
         return []
     low, high = min(row.hidden for row in hidden), max(row.hidden for row in hidden)
-    spare = all("0 spare cores" not in row.case for row in hidden)
+    spare = all(spare_cores(row.processes) for row in hidden)
     why = "" if spare else "; no core is spare: only waiting can be hidden"
     return [f"share of the exchange that is hidden: {low:.2f} to {high:.2f}{why}"]
 

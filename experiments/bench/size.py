@@ -30,7 +30,7 @@ class Size:
     """(n, B) in one process: the DPSGD paper's, the default study's, many small batches, little
     work per step."""
     rate_studies: tuple[tuple[str, int, int], ...] = (
-        *(("mlp", 16, 125), ("mlp", 1, 128), ("resnet18", 2, 8), ("resnet18", 1, 16)),
+        *(("mlp", 16, 125), ("mlp", 1, 128), ("resnet18", 1, 16)),
     )
     """(model, n, B); alone a learner has nothing to measure but pays for measuring."""
     curve: tuple[int, ...] = (16, 64, 256, 1024)
@@ -62,6 +62,7 @@ FULL = Size(
         16: (MLP_42K, MLP_670K, MLP_6M, MLP_24M),
     },
     message_bytes=(4_000, 40_000, 400_000, 4_000_000, 40_000_000),
+    rate_studies=(("mlp", 16, 125), ("mlp", 1, 128), ("resnet18", 2, 8), ("resnet18", 1, 16)),
     curve=(16, 64, 256, 1024, 4096),
     share_of_memory=0.7,
 )

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def test_rows_come_back_from_the_file_as_they_were(tmp_path):
 def test_the_terminal_shows_a_line_per_row_and_the_bad_in_red():
     assert show.table("title", some_rows()).row_count == 3
     fast, slow = some_rows()
-    assert show.over(fast, slow) == "0.80 (0.33)"
+    assert show.over(fast, slow) == "0.67 (0.33)"
     assert "[red]" in show.over(slow, fast)
 
 
@@ -221,3 +222,15 @@ def test_the_machine_is_described(folder):
     assert facts["mpi_library"]
     assert len(facts["load_average_at_start"]) == len(facts["load_average_at_end"]) == 3
     assert facts["tables"] == list(NAMES)
+
+
+def test_the_summary_compares_ours_with_each_peer_on_its_topology_and_with_our_best():
+    one, two = some_rows()
+    ring = {"topology": "ring", "table": "training"}
+    mine = replace(two, variant="gossip DPSGD", **ring)
+    best = replace(one, variant="gossip SSGD", topology="complete")
+    theirs = replace(one, variant="decent-dp", ratio=3.0, **ring)
+    (line,) = show.lines([mine, best, theirs])
+    assert line[0] == "decent-dp, ring"
+    assert (line[1].split()[0], line[2].split()[0]) == ("[red]0.50", "0.33")
+    assert line[3] == "gossip SSGD, complete"
