@@ -30,7 +30,9 @@ class Size:
     """(n, B) in one process: the DPSGD paper's, the default study's, many small batches, little
     work per step."""
     rate_studies: tuple[tuple[str, int, int], ...] = (
-        *(("mlp", 16, 125), ("mlp", 1, 128), ("resnet18", 1, 16)),
+        ("mlp", 16, 125),
+        ("mlp", 1, 128),
+        ("resnet18", 1, 16),
     )
     """(model, n, B); alone a learner has nothing to measure but pays for measuring."""
     curve: tuple[int, ...] = (16, 64, 256, 1024)
