@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -16,7 +17,7 @@ from experiments.bench.variants import Setting, Variant, sent_by_mean
 from gossip.comm.base import Communicator
 
 DDP, AVERAGER, DECENT = "DistributedDataParallel", "PeriodicModelAverager(1)", "decent-dp"
-HERE = "127.0.0.1"
+HERE, LOOPBACK = "127.0.0.1", Path("/sys/class/net/lo")
 PEERS = (DDP, AVERAGER, DECENT)
 
 
@@ -42,7 +43,8 @@ def gloo(comm: Communicator) -> Generator[None]:
     """torch.distributed between the processes of `comm`, over loopback; collective."""
     import torch.distributed as dist
 
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if LOOPBACK.exists():  # else Gloo looks up the host's name
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", LOOPBACK.name)
     dist.init_process_group(
         "gloo", store=_store(comm), rank=comm.process, world_size=comm.processes
     )
