@@ -71,6 +71,8 @@ def run(options: Options) -> int:
         known |= {"load_average_at_end": facts.load(), "seconds": round(time.monotonic() - start)}
         facts.write(known, options.out / "machine.json")
         _report(options, names)
+        if busy := facts.warning(known):
+            print(f"bench: {busy}", file=sys.stderr)
     return code
 
 

