@@ -1,6 +1,6 @@
 """make bench: what a step costs, as ratios within one run (A B A B ..., medians).
 
-python -m experiments.bench              all tables, about five minutes on 2 cores
+python -m experiments.bench              all tables, some minutes on 2 cores
 python -m experiments.bench --full       larger models and messages, more rounds
 python -m experiments.bench --only exchange
 

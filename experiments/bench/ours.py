@@ -1,5 +1,6 @@
 """The sides of the comparison that are ours, and the floor under all of them."""
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -14,11 +15,14 @@ from experiments.bench.variants import (
     sent_by_mean,
     sent_by_mixing,
 )
+from gossip.comm.base import Communicator
 
 COMPUTE = "compute only"
 MEMCPY = "compute + memcpy"
 DPSGD, SSGD, WRAPPER = "gossip DPSGD", "gossip SSGD", "gossip.Gossip"
 OURS = (DPSGD, SSGD, WRAPPER)
+MPI_MESSAGES, GLOO_MESSAGES = "gossip DPSGD, MPI messages", "gossip DPSGD, Gloo messages"
+"""As between nodes: the processes are told that none of them share memory."""
 
 
 def floor(n: int) -> list[Variant]:
@@ -38,6 +42,8 @@ def offered(n: int) -> list[Variant]:
         Variant(DPSGD, name, partial(_dpsgd, topology=name), 8 + sent[name], sent[name])
         for name in TOPOLOGIES
     ]
+    for name, messages in ((MPI_MESSAGES, _by_mpi), (GLOO_MESSAGES, _by_gloo)):
+        found.append(Variant(name, "ring", messages, 8 + sent["ring"], sent["ring"]))
     found.append(Variant(SSGD, "complete", _ssgd, 8, sent_by_mean(n)))
     if hasattr(gossip, "Gossip"):
         found += [
@@ -75,6 +81,23 @@ def _copying(setting: Setting, rows: int) -> Work:
 
 def _dpsgd(setting: Setting, topology: str) -> Work:
     bench = setting.bench(topology)
+    return Work(bench.step, weights=lambda: bench.state.x[0])
+
+
+def _by_mpi(setting: Setting) -> Work:
+    from gossip.comm.mpi import Mpi
+
+    return _with(setting, Mpi(setting.comm.n, place=setting.comm.process))
+
+
+def _by_gloo(setting: Setting) -> Work:
+    from gossip.comm.distributed import Gloo
+
+    return _with(setting, Gloo(setting.comm.n, place=setting.comm.process))
+
+
+def _with(setting: Setting, comm: Communicator) -> Work:
+    bench = replace(setting, comm=comm).bench("ring")
     return Work(bench.step, weights=lambda: bench.state.x[0])
 
 

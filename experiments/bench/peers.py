@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from torch.nn.utils import parameters_to_vector
 
 from experiments.bench.measure import Work
 from experiments.bench.variants import Setting, Variant, sent_by_mean
+from gossip.comm import rendezvous
 from gossip.comm.base import Communicator
 
 DDP, AVERAGER, DECENT = "DistributedDataParallel", "PeriodicModelAverager(1)", "decent-dp"
-HERE, LOOPBACK = "127.0.0.1", Path("/sys/class/net/lo")
+LOOPBACK = Path("/sys/class/net/lo")
+
+_starts = count()
 PEERS = (DDP, AVERAGER, DECENT)
 
 
@@ -45,25 +49,13 @@ def gloo(comm: Communicator) -> Generator[None]:
 
     if LOOPBACK.exists():  # else Gloo looks up the host's name
         os.environ.setdefault("GLOO_SOCKET_IFNAME", LOOPBACK.name)
-    dist.init_process_group(
-        "gloo", store=_store(comm), rank=comm.process, world_size=comm.processes
-    )
+    store = dist.PrefixStore(f"bench {next(_starts)}", rendezvous.store())
+    dist.init_process_group("gloo", store=store, rank=comm.process, world_size=comm.processes)
     try:
         yield
-        comm.share(None)  # process 0 serves the store until everybody has done with it
+        comm.share(None)  # nobody leaves while others are still at it
     finally:
         dist.destroy_process_group()
-
-
-def _store(comm: Communicator) -> Any:
-    """Where the processes find each other: process 0 serves it and tells the others its port."""
-    from torch.distributed import TCPStore
-
-    if comm.process == 0:
-        store = TCPStore(HERE, 0, comm.processes, True, wait_for_workers=False)
-        comm.share(store.port)
-        return store
-    return TCPStore(HERE, comm.share(None)[0], comm.processes, False)
 
 
 def _ddp(setting: Setting) -> Work:

@@ -62,6 +62,8 @@ def reference(variant: Variant) -> tuple[str, str, Matrices]:
         ours.COMPUTE: ("dpsgd", "awc", identity),
         ours.MEMCPY: ("dpsgd", "awc", identity),
         ours.DPSGD: ("dpsgd", "awc", matrices),
+        ours.MPI_MESSAGES: ("dpsgd", "awc", matrices),
+        ours.GLOO_MESSAGES: ("dpsgd", "awc", matrices),
         ours.WRAPPER: ("dpsgd", "awc", matrices),
         raw.RAW: ("dpsgd", "awc", matrices),
         ours.SSGD: ("ssgd", "awc", identity),
