@@ -6,7 +6,6 @@ from functools import partial
 import torch
 from torch.nn.utils import parameters_to_vector
 
-import gossip
 from experiments.bench.measure import Work
 from experiments.bench.variants import (
     TOPOLOGIES,
@@ -15,6 +14,7 @@ from experiments.bench.variants import (
     sent_by_mean,
     sent_by_mixing,
 )
+from gossip import Gossip
 from gossip.comm.base import Communicator
 
 COMPUTE = "compute only"
@@ -36,7 +36,7 @@ def floor(n: int) -> list[Variant]:
 
 
 def offered(n: int) -> list[Variant]:
-    """The harness's algorithms, and the wrapper of torch modules where there is one."""
+    """The harness's algorithms, by messages, too, and the wrapper of torch modules."""
     sent = {name: sent_by_mixing(name, n) for name in TOPOLOGIES}
     found = [
         Variant(DPSGD, name, partial(_dpsgd, topology=name), 8 + sent[name], sent[name])
@@ -45,11 +45,10 @@ def offered(n: int) -> list[Variant]:
     for name, messages in ((MPI_MESSAGES, _by_mpi), (GLOO_MESSAGES, _by_gloo)):
         found.append(Variant(name, "ring", messages, 8 + sent["ring"], sent["ring"]))
     found.append(Variant(SSGD, "complete", _ssgd, 8, sent_by_mean(n)))
-    if hasattr(gossip, "Gossip"):
-        found += [
-            Variant(WRAPPER, name, partial(_wrapped, topology=name), 8 + sent[name], sent[name])
-            for name in TOPOLOGIES
-        ]
+    found += [
+        Variant(WRAPPER, name, partial(_wrapped, topology=name), 8 + sent[name], sent[name])
+        for name in TOPOLOGIES
+    ]
     return found
 
 
@@ -108,7 +107,7 @@ def _ssgd(setting: Setting) -> Work:
 
 def _wrapped(setting: Setting, topology: str) -> Work:
     learner = setting.learner
-    module = getattr(gossip, "Gossip")(learner.module(), topology=topology)  # noqa: B009
+    module = Gossip(learner.module(), topology=topology)
     sgd = learner.optimizer(module.parameters())
 
     def step() -> None:
