@@ -1,5 +1,6 @@
 """Gossip in a user's own loop walks the harness's trajectory, in float64, and equals DDP in ATC."""
 
+import tempfile
 from copy import deepcopy
 from functools import partial
 
@@ -152,13 +153,16 @@ def test_steps_in_no_sync_are_local_and_do_not_move_the_topology_on():
 
 
 @pytest.fixture(scope="module")
-def gloo(tmp_path_factory):
+def gloo():
     """torch.distributed beside MPI, for the other side of a comparison."""
-    store = MPI.COMM_WORLD.bcast(str(tmp_path_factory.mktemp("gloo") / "store"))
-    torch.distributed.init_process_group("gloo", f"file://{store}", rank=RANK, world_size=N)
-    yield
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    # pytest's own temporary folders are tidied up by all processes at once, which they take ill.
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"file://{MPI.COMM_WORLD.bcast(folder)}/store"
+        torch.distributed.init_process_group("gloo", store, rank=RANK, world_size=N)
+        yield
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+        MPI.COMM_WORLD.Barrier()
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
