@@ -368,6 +368,8 @@ def test_one_learners_mistake_is_everybodys():
         Gossip(module)
     with pytest.raises(UserError, match="disagree about order"):
         Gossip(nn.Linear(2, 2), order="atc" if RANK == 0 else "awc")
+    with pytest.raises(UserError, match="disagree about topology"):
+        Gossip(nn.Linear(2, 2), "ring" if RANK == 0 else "complete")
 
 
 def test_half_precision_weights_are_averaged():
