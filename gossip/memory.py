@@ -8,17 +8,17 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4
 """mallopt's names of its parameters, in malloc.h."""
 SAID = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 """By which a user tells glibc the same."""
-NEVER = 2**31 - 1
-"""Bytes, in an int, at the top of the heap before it is trimmed."""
+NEVER = -1
+"""As a threshold: it is not trimmed at all."""
 
 
 def keep_memory() -> bool:
-    """Have glibc's malloc keep what is freed, also large blocks; whether it does.
+    """Have glibc's malloc keep what is freed, large blocks too; whether it does.
 
-    By default each large block is mapped when it is made and unmapped when it is freed, or the top
-    of the heap given back, and so a step faults its pages in again, zeroed, 4 KB at a time. For
-    a program that does the same step for ever that is in vain. Only where the C library is glibc,
-    and only if the environment does not say how it is to be.
+    By default a large block is mapped when it is made and unmapped when it is freed, or the top of
+    the heap is given back, and the next step faults its pages in again, zeroed, 4 KB at a time.
+    For a program that does the same step again and again that is in vain. Only where the C
+    library is glibc, and only if the environment does not say how it is to be.
     """
     if not sys.platform.startswith("linux") or any(name in os.environ for name in SAID):
         return False

@@ -20,6 +20,7 @@ from gossip.errors import UserError
 from gossip.identity import differences, fingerprints
 from gossip.job import Job, new_folder, say
 from gossip.loops import check
+from gossip.memory import keep_memory
 from gossip.presets import PRESETS, starting_point
 from gossip.record import Record
 from gossip.restart import learners_left
@@ -208,4 +209,5 @@ def prepared(command: Command, comm: Communicator) -> Study:
 
 
 if __name__ == "__main__":
+    keep_memory()  # of this program: others who call `main` decide for themselves
     sys.exit(main())
