@@ -51,8 +51,8 @@ class Gossip:
     noise_mode: Annotated[str, names(NOISE_MODES)] = "eval"
     """SSGD*: whether the noise is only where gradients are taken, centered, or persists."""
     backend: Annotated[str, names(BACKENDS)] = "auto"
-    """How processes reach each other; auto: stacked for one, nccl for several with GPUs, else mpi
-    under mpirun and gloo under torchrun."""
+    """How processes reach each other; auto: stacked for one process; for several, nccl where they
+    have GPUs, else mpi where mpirun has started them, and gloo else (torchrun, srun)."""
     wire: Annotated[str, names(WIRES)] = "full"
     """In which precision rows travel: bf16 and fp16 halve the bytes; sums are in full."""
 

@@ -1,4 +1,4 @@
-"""The command: `python -m gossip.run`, alone or under mpirun."""
+"""The command: `python -m gossip.run`, alone or under mpirun, torchrun or srun."""
 
 import sys
 import traceback
@@ -36,7 +36,7 @@ class Command:
     """Train one model on n learners that average with their neighbours.
 
     With no option: the default study on MNIST, DPSGD on a ring of 16 learners, then SSGD on the
-    same batches. Under mpirun each process hosts its share of the learners; alone, all of them.
+    same batches. Under mpirun or torchrun each process hosts its share of the learners; alone, all.
     """
 
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None

@@ -176,10 +176,15 @@ def check(study: Study) -> None:
     """Refuse what asynchronous learners cannot have.
 
     Raises:
-        UserError: a rate or a precision that looks at all learners, or processes that host several
-            of many.
+        UserError: a rate or a precision that looks at all learners, processes that host several of
+            many, or a backend that only knows messages for which both sides have a time.
     """
-    comm = study.comm
+    comm, backend = study.comm, type(study.comm).__name__.lower()
+    if comm.processes > 1 and backend != "mpi":
+        raise UserError(
+            f"ad-psgd on backend {backend}: learners that do not wait for each other need MPI; "
+            "start them by mpirun with --backend mpi, or all in one process"
+        )
     if comm.processes not in (1, comm.n):
         raise UserError(
             f"ad-psgd with {comm.n} learners on {comm.processes} processes: it runs on one "

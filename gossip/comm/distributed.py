@@ -15,11 +15,11 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.comm.blocks import Blocks, Finish
+from gossip.comm.launchers import launched
 from gossip.comm.place import machine
 from gossip.comm.plan import Call, Plan
 from gossip.comm.rendezvous import end_job, store
 from gossip.comm.schedule import Edge, edges, rounds
-from gossip.comm.start import launched
 
 POLL_SECONDS = 0.01
 FOR_EVER = timedelta(days=365)

@@ -15,7 +15,8 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gossip.comm.start import SLURM, TORCHRUN, CutOffError, Launched, launched, sign, start_mpi
+from gossip.comm.launchers import SLURM, TORCHRUN, Launched, launched, sign
+from gossip.comm.start import CutOffError, start_mpi
 from gossip.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
+from gossip.comm.launchers import launched
 from gossip.comm.rendezvous import everyone
-from gossip.comm.start import launched, speaks
+from gossip.comm.start import speaks
 from gossip.errors import UserError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Usage: job.py DEED [PROCESS], where PROCESS (-1: all) does DEED at step 17 ("blo
 first; "absent": while the others share a word). Into the folder
 $JOB_FOLDER it writes `ready` (the processes' pids) at that step, `closed` when the run has been
 closed properly, with the sum of process 0's rows, and what the package itself writes. $JOB_BACKEND
-is one of connect's, or "light": a communicator without torch, whose import in every process would
+is one of `connected`, or "light": a communicator without torch, whose import in every process would
 take most of the time. $JOB_TIMEOUT are the seconds that a process waits, $JOB_STEPS the steps.
 """
 
@@ -67,6 +67,15 @@ class Light:
         self.mpi.Abort(code)
 
 
+def connected(backend, n):
+    """One of connect's; "gloo-messages": as if every process had a host of its own."""
+    if backend != "gloo-messages":
+        return connect(backend, n)
+    from gossip.comm.distributed import Gloo
+
+    return Gloo(n, place=os.getpid())
+
+
 def mixing(comm):
     """A function that does one step's exchange, and gives the sum of this process's rows."""
     if isinstance(comm, Light):
@@ -120,7 +129,7 @@ DEEDS |= dict.fromkeys(("sleep", "absent"), lambda: time.sleep(60))
 
 def run(deed: str, culprit: int) -> int:
     backend, n = os.environ.get("JOB_BACKEND", "light"), int(os.environ.get("JOB_LEARNERS", "4"))
-    comm = Light(n) if backend == "light" else connect(backend, n)
+    comm = Light(n) if backend == "light" else connected(backend, n)
     mix = mixing(comm)
     position = Position()
     if deed == "blocked" and comm.process == culprit:

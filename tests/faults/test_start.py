@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gossip import launch
-from gossip.comm import start, together
+from gossip.comm import launchers, start, together
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 
@@ -19,7 +19,7 @@ BLOCKED = "import sys; sys.modules['mpi4py'] = None; "
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
-    for names in start.SIGNS:
+    for names in launchers.SIGNS:
         for name in names:
             monkeypatch.delenv(name, raising=False)
 
@@ -40,12 +40,12 @@ def last_line(code: str, **environment: str) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("names", start.SIGNS)
+@pytest.mark.parametrize("names", launchers.SIGNS)
 def test_launched_reads_what_the_launcher_says(monkeypatch, names):
-    assert start.launched() is None
+    assert launchers.launched() is None
     for name, value in zip(names, ("1", "4", "2", "1"), strict=True):
         monkeypatch.setenv(name, value)
-    assert start.launched() == start.Launched(1, 4, 2, 1)
+    assert launchers.launched() == launchers.Launched(1, 4, 2, 1)
     assert not start.speaks()
 
 
@@ -72,7 +72,7 @@ def test_processes_that_do_not_divide_the_learners_are_an_error(monkeypatch):
         start.choose("auto", 16)
 
 
-@pytest.mark.parametrize("names", [start.PRRTE, start.HYDRA])
+@pytest.mark.parametrize("names", [launchers.PRRTE, launchers.HYDRA])
 def test_a_foreign_mpirun_is_an_error(names):
     pytest.importorskip("mpi4py")
     foreign = "PMI_SIZE" if "Open MPI" in mpi_version() else "OMPI_COMM_WORLD_SIZE"

@@ -1,0 +1,150 @@
+"""Processes that know no MPI: started by torchrun, or by srun; how they begin, and how they end."""
+
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_runs import run, table
+from jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
+
+from gossip.comm import launchers, rendezvous, start
+from gossip.comm.nccl import SHARED_GPUS, check_gpus
+from gossip.errors import UserError
+
+pytestmark = NEED_MPI
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
+JOB = str(Path(__file__).with_name("job.py"))
+OPTIONS = shlex.split(
+    "--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1 --steps 10 --dtype float64"
+    " --topology exponential --algorithm dpsgd --monitor cheap"
+)
+
+
+@pytest.fixture
+def start_job(start_command):
+    """Starts job.py under torchrun."""
+    command = [*TORCHRUN, str(NUM_PROCESSES), JOB]
+    return lambda *arguments, **environment: start_command([*command, *arguments], **environment)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    for names in launchers.SIGNS:
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    rendezvous.store.cache_clear()
+    yield
+    rendezvous.store.cache_clear()
+
+
+def test_a_run_under_torchrun_is_the_stacked_run(start_command, tmp_path):
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    module = ["-m", "--", "gossip.run", *OPTIONS, "--out"]  # torchrun has a --monitor-interval
+    assert run(tmp_path, *OPTIONS, "--out", str(alone)).code == 0
+    ended = start_command([*TORCHRUN, "2", *module, str(together)]).end(START_SECONDS)
+    assert ended.code == 0, ended.text
+    assert ended.text.count("verdict") == 1
+    assert '"backend": "gloo"' in (together / "summary.json").read_text()
+    rows, expected = table(together), table(alone)
+    for name in expected.keys() - {"seconds_waiting"}:
+        assert rows[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+
+
+def test_a_failing_process_ends_the_job(start_job):
+    ended = start_job("fail", "1", JOB_BACKEND="gloo-messages").end(START_SECONDS)
+    assert ended.code == 1
+    [line] = ended.told()
+    assert line.startswith("learners 2-3 (process 1 on host ")
+    assert line.endswith("failed at step 17 in gradient: ValueError: that gradient is no good")
+
+
+def test_a_mistake_on_the_command_line_is_told_once(start_command):
+    command = [*TORCHRUN, "2", "-m", "gossip.run", "--topology", "rign"]
+    ended = start_command(command).end(START_SECONDS)
+    [line] = [line for line in ended.told() if line.startswith("gossip.run: ")]
+    assert "did you mean 'ring'?" in line
+
+
+def environment(monkeypatch, **variables: object) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_meeting_to_which_nobody_comes_is_an_error(monkeypatch, rank):
+    environment(monkeypatch, RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
+    environment(monkeypatch, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    monkeypatch.setattr(rendezvous, "MEETING_SECONDS", 1.0)
+    with pytest.raises(start.CutOffError, match=rf"process {rank} of 2 cannot meet.*MASTER_ADDR"):
+        rendezvous.everyone("here")
+
+
+def test_the_mpi_backend_under_torchrun_is_an_error(monkeypatch):
+    environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
+    with pytest.raises(UserError, match=r"needs processes that mpirun.*torchrun.*--backend gloo"):
+        start.choose("mpi", 4)
+
+
+def test_a_rank_and_a_size_alone_are_not_torchruns(monkeypatch):
+    environment(monkeypatch, RANK=0, WORLD_SIZE=2)
+    assert launchers.launched() is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [("n7", "n7"), ("n[03-05,9]", "n03"), ("a1,b2", "a1"), ("gpu-[12,14]", "gpu-12")],
+)
+def test_slurms_processes_meet_on_their_first_host(monkeypatch, nodes, first):
+    environment(monkeypatch, SLURM_STEP_NODELIST=nodes, SLURM_JOB_ID=31234, SLURM_STEP_ID=1)
+    assert rendezvous.slurm_address() == (first, 21235)
+
+
+def test_slurms_processes_meet_without_mpi(tmp_path):
+    """As srun starts them, but both here."""
+    program = (
+        "from gossip.comm.start import connect, prepare_environment; prepare_environment();"
+        "c = connect('auto', 4); print(type(c).__name__, c.share(c.process))"
+    )
+    common = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "localhost"}
+    common |= {"SLURM_JOB_ID": str(free_port()), "PATH": "/usr/bin", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**common, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        assert process.communicate(timeout=START_SECONDS)[0] == "Gloo [0, 1]\n"
+
+
+def test_processes_share_a_gpu_only_where_nccl_lets_them():
+    own, shared = [["a", "0"], ["a", "1"], ["b", "0"]], [["a", "0"], ["a", "1"], ["a", "0"]]
+    check_gpus(own, (2, 20, 5), {})
+    check_gpus(shared, (2, 31, 2), {SHARED_GPUS: "1"})
+    for version, setting in (((2, 28, 9), "1"), ((2, 31, 2), "0")):
+        text = rf"processes 0, 2 share GPUs.*NCCL {version[0]}\.{version[1]}.*ENABLE={setting}"
+        with pytest.raises(UserError, match=text):
+            check_gpus(shared, version, {SHARED_GPUS: setting})
+
+
+def test_nccl_without_a_gpu_is_an_error():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(UserError, match="backend 'nccl'"):
+        start.choose("nccl", 4)
