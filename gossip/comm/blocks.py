@@ -1,6 +1,7 @@
 """Learners in equal blocks on processes: what all transports between processes share."""
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -85,6 +86,7 @@ class Blocks(ABC):
         self._under_way: list[Mix] = []
         self._idle: list[Tensor] = []
         self._known: set[Kind] = set()
+        self._has_warned = False
 
     @abstractmethod
     def share(self, value: Any) -> list[Any]:
@@ -108,7 +110,14 @@ class Blocks(ABC):
         """Put the sum over all processes in the place of `total`, the same bits everywhere."""
 
     def _staged(self, x: Tensor) -> Tensor:
-        """`x` where messages can be sent from, in memory that nobody is still writing to."""
+        """`x` where this transport reads it and rows are mixed: the host's memory."""
+        if x.device.type != "cpu" and self.process == 0 and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"backend {type(self).__name__.lower()} takes no GPU memory here: rows go through "
+                "the host's, and are mixed there; --backend nccl would not need that",
+                stacklevel=3,
+            )
         return x.cpu()
 
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:
@@ -116,17 +125,16 @@ class Blocks(ABC):
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self._local, f"{len(x)} rows for {self._local} hosted learners"
         self._check_alike("mixed", x)
-        x = x.detach()
-        wire = self._wire or x.dtype
+        own, wire = self._staged(x.detach()), self._wire or x.dtype
         self._share_memory(x.nbytes)
         plan, shared = self._plan(w), self._window
         self.traffic.count_mix(plan.messages, x[0].numel() * wire.itemsize)
         if shared is None:
-            number, rows = 0, self._staged(x.to(wire))
+            number, rows = 0, own.to(wire)
         else:
             if not shared.is_free:
                 self._complete()
-            number, rows = shared.post(x, wire, plan.readers)
+            number, rows = shared.post(own, wire, plan.readers)
         arrivals = self._arrivals(plan, rows)
         finish = self._exchange(plan, rows, arrivals)
 
@@ -143,7 +151,6 @@ class Blocks(ABC):
             return arrivals
 
         def compute() -> Tensor:
-            own = x if x.device == rows.device else rows if wire == x.dtype else x.cpu()
             mixed = mixture(plan, own, rows, near, far)
             if shared is not None:
                 shared.done(number)

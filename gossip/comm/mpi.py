@@ -2,7 +2,6 @@
 
 import ctypes
 import time
-import warnings
 from collections.abc import Hashable
 from typing import Any
 
@@ -53,7 +52,6 @@ class Mpi(Blocks):
     ) -> None:
         self._takes_gpu_memory = device.startswith("cuda") and takes_gpu_memory()
         self._device = device
-        self._has_warned = False
         # Messages that will not come keep their requests and memory: MPI still writes to them.
         self._before = before
         self._in_flight: dict[int, list[MPI.Request]] = {}
@@ -74,6 +72,7 @@ class Mpi(Blocks):
         """
         if not plan.far and not plan.sends:
             return lambda: None
+        settle(rows)
         first = self.hosted.start
         requests = [
             self._comm.Irecv([as_bytes(arrival), MPI.BYTE], source=process, tag=k)
@@ -101,33 +100,19 @@ class Mpi(Blocks):
         return finish
 
     def _staged(self, x: Tensor) -> Tensor:
-        """`x` where MPI can read it; see `Blocks`."""
-        if not x.is_cuda:
-            return x.cpu()
-        if self._takes_gpu_memory:
-            # MPI knows nothing of streams: what has been queued must be done, also the reads of
-            # rows that have arrived before, whose memory gets the next ones.
-            torch.cuda.current_stream(x.device).synchronize()
-            return x
-        if self.process == 0 and not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                "this MPI takes no GPU memory: rows go through the host's; NCCL (--backend nccl) "
-                "or a CUDA-aware MPI would not need that",
-                stacklevel=2,
-            )
-        return x.cpu()
+        """`x` where MPI reads it and rows are mixed; see `Blocks`."""
+        return x if x.is_cuda and self._takes_gpu_memory else super()._staged(x)
 
     def _add_up(self, total: Tensor) -> None:
         """Sum over all processes, in place; see `Blocks`."""
-        if total.is_cuda:  # `total` has been written to since it was staged
-            torch.cuda.current_stream(total.device).synchronize()
+        settle(total)
         # The standard (MPI-4.1, 6.9.6) requires the same result on all processes, to the bit.
         self._comm.Allreduce(MPI.IN_PLACE, total if total.is_cuda else total.numpy(), MPI.SUM)
 
     def gather(self, x: Tensor) -> Tensor:
         """All learners' rows; see `Communicator.gather`."""
         rows = self._staged(x.detach().contiguous())
+        settle(rows)
         everyone = rows.new_empty(self.n, *rows.shape[1:])
         with self.waiting("the rows of all learners"):
             self._comm.Allgather([as_bytes(rows), MPI.BYTE], [as_bytes(everyone), MPI.BYTE])
@@ -182,6 +167,15 @@ def takes_gpu_memory() -> bool:
     """
     query = getattr(ctypes.CDLL(MPI.__file__), "MPIX_Query_cuda_support", None)
     return query is not None and query() == 1
+
+
+def settle(x: Tensor) -> None:
+    """Wait until what has been queued on a GPU is done: MPI knows nothing of streams.
+
+    That is also whatever still reads the memory that the next rows arrive in.
+    """
+    if x.is_cuda:
+        torch.cuda.current_stream(x.device).synchronize()
 
 
 def as_bytes(x: Tensor) -> NDArray[np.uint8] | Tensor:

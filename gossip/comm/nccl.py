@@ -86,9 +86,12 @@ class Nccl(Gloo):
         return pending
 
     def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
-        """Start the messages of a plan as one group; see `Blocks`."""
-        if not rows.is_cuda:
-            return super()._exchange(plan, rows, arrivals)
+        """Start the messages of a plan; see `Blocks`."""
+        start = self._as_group if rows.is_cuda else super()._exchange
+        return start(plan, rows, arrivals)
+
+    def _as_group(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+        """As `_exchange`, in one group."""
         first = self.hosted.start
         calls: list[Any] = [
             dist.P2POp(dist.irecv, as_bytes(arrival), process, group=self._group)

@@ -41,6 +41,7 @@ KINDS = [
     ("gloo", "two_nodes", "three_each"),
     ("gloo", "apart", "one_each"),
     ("gloo", "apart", "two_each"),
+    ("groups", "apart", "two_each"),
 ]
 
 
@@ -55,12 +56,20 @@ def connected(backend: str, place: str, learners: str):
 
     from gossip.comm.distributed import Gloo
     from gossip.comm.mpi import Mpi
+    from gossip.comm.nccl import Nccl
+
+    class Groups(Nccl):
+        """The messages of NCCL, in its groups, but over Gloo."""
+
+        backends = "gloo"
+        __init__ = Gloo.__init__
+        _exchange = Nccl._as_group
 
     processes, node = MPI.COMM_WORLD.size, PLACES[place](MPI.COMM_WORLD.rank)
     local = LOCAL[learners]
     if processes == 1:
         return Stacked(local)  # plain pytest --with-mpi: the same tests, trivially
-    return {"mpi": Mpi, "gloo": Gloo}[backend](local * processes, place=node)
+    return {"mpi": Mpi, "gloo": Gloo, "groups": Groups}[backend](local * processes, place=node)
 
 
 def rows(n: int, seed: int = 0, dtype=torch.float64) -> torch.Tensor:
