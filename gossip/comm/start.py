@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gossip.comm.launchers import TORCHRUN, Launched, launched, sign
 from gossip.errors import UserError, lookup
