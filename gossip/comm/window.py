@@ -13,8 +13,9 @@ from gossip.comm.futex import Word, spins
 from gossip.comm.memory import PAGE, Memory, paged
 from gossip.comm.overdue import Waiting
 
-SLOTS = 3
-"""Blocks of rows of a process: the last ones, the next ones, and one more for a slow reader."""
+SLOTS = 4
+"""Blocks of rows of a process: of a step, of the step before, which the loop still looks at, the
+next ones, and one for rows that come from elsewhere."""
 POSTED, READ, HOLDS = 0, 64, 128
 """Where in the first page, in bytes: in cache lines of their own."""
 
