@@ -17,6 +17,7 @@ from experiments.bench.measure import Meeting
 from experiments.bench.rows import Row
 from experiments.bench.size import FULL, QUICK, SMOKE, Size
 from gossip.errors import UserError, one_of
+from gossip.memory import keep_memory
 from gossip.sweep import stop_on_sigterm
 
 
@@ -44,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Options, args=argv, prog="python -m experiments.bench")
     torch.set_num_threads(1)
+    keep_memory()  # as gossip.run does; all sides have it
     stop_on_sigterm()
     try:
         return run(options)

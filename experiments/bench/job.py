@@ -21,6 +21,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.failure import ending_the_job
 from gossip.comm.position import Position
 from gossip.comm.start import connect, num_cores, start_mpi
+from gossip.memory import keep_memory
 
 POLL_SECONDS = 0.002
 
@@ -38,6 +39,7 @@ def main() -> int:
     """Run the command line; gives the exit code."""
     job = tyro.cli(Job)
     torch.set_num_threads(1)
+    keep_memory()  # as gossip.run does; all sides have it
     comm = connect("mpi", start_mpi().COMM_WORLD.size)
     position = Position()
 
