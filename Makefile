@@ -25,8 +25,10 @@ data: setup
 
 test: test-one-process test-mpi test-openmpi
 
+# On all cores; the fault suite after it, alone: it looks at how soon things happen.
 test-one-process: data
-	$(PYTHON) -m pytest --ignore=tests/mpi $(ARGS)
+	$(PYTHON) -m pytest -n auto --ignore=tests/mpi --ignore=tests/faults $(ARGS)
+	$(PYTHON) -m pytest tests/faults $(ARGS)
 
 # Each size is an mpirun of its own; 16 processes share however few cores there are.
 test-mpi: data

@@ -115,8 +115,8 @@ def test_who_reads_nothing_of_a_process_does_not_hold_it_up():
 
 def test_new_rows_belong_to_the_tensors_that_view_them():
     window, _ = windows(2)
-    first, second = window.new_rows(rows(0)), window.new_rows(rows(0))
-    assert first.data_ptr() != second.data_ptr()
+    first, *others = [window.new_rows(rows(0)) for _ in range(SLOTS - 1)]
+    assert len({each.data_ptr() for each in (first, *others)}) == SLOTS - 1
     assert window.new_rows(rows(0)) is None  # one slot is left for rows that come from elsewhere
     view = first[1:]
     first.fill_(7)

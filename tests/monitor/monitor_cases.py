@@ -64,7 +64,7 @@ class Quadratic:
     def init(self, seed):
         return torch.from_numpy(np.random.default_rng(seed).standard_normal(self.d))
 
-    def gradient(self, x, inputs, labels):
+    def gradient(self, x, inputs, labels, *, exact=False):
         if len(x) == 1:
             inputs = inputs.flatten(0, 1).unsqueeze(0)
         offsets = x.unsqueeze(1) - inputs
@@ -175,6 +175,9 @@ class Block:
     def start_mix(self, x, w):
         mixed = torch.from_numpy(w.toarray()[self.hosted.start : self.hosted.stop]) @ self.gather(x)
         return lambda: mixed
+
+    def new_rows(self, like):
+        return torch.empty_like(like)
 
 
 def on_processes(n, processes, work):
