@@ -1,5 +1,6 @@
 """The learners of several processes, over torch.distributed."""
 
+import atexit
 import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -15,11 +16,12 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.comm.blocks import Blocks, Finish
-from gossip.comm.launchers import launched
+from gossip.comm.launchers import Launched, launched
 from gossip.comm.place import machine
 from gossip.comm.plan import Call, Plan
-from gossip.comm.rendezvous import end_job, store
+from gossip.comm.rendezvous import MEETING_SECONDS, end_job, store
 from gossip.comm.schedule import Edge, edges, rounds
+from gossip.comm.start import CutOffError
 
 POLL_SECONDS = 0.01
 FOR_EVER = timedelta(days=365)
@@ -46,12 +48,9 @@ class Gloo(Blocks):
         wire: as of `Blocks`.
     """
 
-    backends = "gloo"
-    """As torch.distributed.new_group gets them."""
-
     def __init__(self, n: int, *, place: Hashable = None, wire: torch.dtype | None = None) -> None:
         start_torch_distributed()
-        self._group: Any = dist.new_group(backend=self.backends, timeout=FOR_EVER)
+        self._group: Any = dist.new_group(backend="gloo", timeout=FOR_EVER)
         self._name = f"communicator {next(_communicators)}"
         self._arrivals_so_far = 0
         self._mixes = 0
@@ -63,6 +62,10 @@ class Gloo(Blocks):
     def _place(self) -> Hashable:
         """Where this process is; see `Blocks`."""
         return machine()
+
+    def _carrier(self, x: Tensor) -> Any:
+        """The group of torch.distributed that sends such a tensor."""
+        return self._group
 
     def _planned(self, w: csr_array) -> Plan:
         """Whose rows this process reads, receives and sends, and in which order."""
@@ -102,22 +105,24 @@ class Gloo(Blocks):
             row = as_bytes(rows[k - self.hosted.start])
             return dist.isend(row, process, group=self._group, tag=base + k)
         k, process = plan.far[call.number]
-        return dist.irecv(as_bytes(arrivals[call.number]), process, group=self._group, tag=base + k)
+        row = as_bytes(arrivals[call.number])
+        return dist.irecv(row, process, group=self._group, tag=base + k)
 
     def _add_up(self, total: Tensor) -> None:
         """Sum over all processes, in place; see `Blocks`."""
         # Gloo adds up each element in one process (a reduce-scatter, then an allgather), NCCL
         # promises identical results.
         with connected():
-            self._wait(dist.all_reduce(total, group=self._group, async_op=True))
+            self._wait(dist.all_reduce(total, group=self._carrier(total), async_op=True))
 
     def gather(self, x: Tensor) -> Tensor:
         """All learners' rows; see `Communicator.gather`."""
         rows = self._staged(x.detach().contiguous())
         everyone = rows.new_empty(self.n, *rows.shape[1:])
         blocks = [as_bytes(block) for block in everyone.tensor_split(self.processes)]
+        group = self._carrier(rows)
         with self.waiting("the rows of all learners"), connected():
-            self._wait(dist.all_gather(blocks, as_bytes(rows), group=self._group, async_op=True))
+            self._wait(dist.all_gather(blocks, as_bytes(rows), group=group, async_op=True))
         return everyone.to(x.device)
 
     @staticmethod
@@ -175,14 +180,23 @@ def start_torch_distributed() -> None:
     """Let torch.distributed know the processes of this job, unless it does already. Collective.
 
     Raises:
-        UserError: they do not find each other.
+        UserError: they do not find each other, within MEETING_SECONDS.
     """
     if dist.is_initialized():
         return
-    how = launched()
-    rank, size = (how.rank, how.size) if how else (0, 1)
+    how = launched() or Launched(0, 1)
     prefixed = dist.PrefixStore("torch.distributed", store())
-    dist.init_process_group("gloo", store=prefixed, rank=rank, world_size=size, timeout=FOR_EVER)
+    limit = timedelta(seconds=MEETING_SECONDS)
+    try:
+        dist.init_process_group(
+            "gloo", store=prefixed, rank=how.rank, world_size=how.size, timeout=limit
+        )
+    except RuntimeError as error:
+        raise CutOffError(
+            f"process {how.rank} of {how.size} cannot reach all others by Gloo: {error}; where "
+            "hosts have several networks, GLOO_SOCKET_IFNAME names the interface to use"
+        ) from error
+    atexit.register(dist.destroy_process_group)
 
 
 @contextmanager

@@ -28,8 +28,8 @@ class Nccl(Gloo):
     What lies on GPUs goes by NCCL, without a copy on the host; the processes' words, and what
     lies on the CPU, by Gloo. A mix has a stream of its own, so that messages and sums run beside
     the gradient; its end is waited for by the stream of whoever asks for the result, not by the
-    host. So `traffic.seconds_waiting` does not contain it, and a message that does not come is
-    found where the host next waits for the GPU.
+    host. So `traffic.seconds_waiting` does not contain it, and a message that does not come is not
+    seen by `waiting`: torch's own watchdog ends the process, by default after 10 minutes.
 
     The messages of a mix are one group of NCCL's: those make progress together, in whatever order
     the peers come to theirs (NCCL's guide, "Point-to-point communication" and "Group calls"), and
@@ -45,19 +45,22 @@ class Nccl(Gloo):
         UserError: processes share a GPU that this NCCL does not let them share; on all.
     """
 
-    backends = "cpu:gloo,cuda:nccl"
-
     def __init__(self, n: int, *, wire: torch.dtype | None = None) -> None:
         super().__init__(n, wire=wire)
         device = torch.device("cuda", torch.cuda.current_device())
         name = str(torch.cuda.get_device_properties(device).uuid)
         check_gpus(self.share([repr(machine()), name]), torch.cuda.nccl.version(), os.environ)
+        self._gpus: Any = dist.new_group(backend="nccl")
         self._stream = torch.cuda.Stream(device)
         self._add_up(torch.zeros(1, device=device))
 
     def _place(self) -> Hashable:
         """No two processes see the same memory."""
         return None
+
+    def _carrier(self, x: Tensor) -> Any:
+        """The group of torch.distributed that sends such a tensor."""
+        return self._gpus if x.is_cuda else self._group
 
     def _staged(self, x: Tensor) -> Tensor:
         """`x` where it is; see `Blocks`."""
@@ -92,13 +95,13 @@ class Nccl(Gloo):
 
     def _as_group(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
         """As `_exchange`, in one group."""
-        first = self.hosted.start
+        first, group = self.hosted.start, self._carrier(rows)
         calls: list[Any] = [
-            dist.P2POp(dist.irecv, as_bytes(arrival), process, group=self._group)
+            dist.P2POp(dist.irecv, as_bytes(arrival), process, group=group)
             for arrival, (_, process) in zip(arrivals, plan.far, strict=True)
         ]
         calls += [
-            dist.P2POp(dist.isend, as_bytes(rows[k - first]), process, group=self._group)
+            dist.P2POp(dist.isend, as_bytes(rows[k - first]), process, group=group)
             for k, process in plan.sends
         ]
         with connected():
