@@ -6,11 +6,11 @@ from typing import Annotated
 
 import torch
 
+from gossip.anatomy import Layer
 from gossip.comm.start import launched
 from gossip.errors import UserError, one_of
 from gossip.numerics import CPU, IMAGES, Numerics
 from gossip.options import names
-from gossip.task import Layer
 
 DEVICES = ("auto", "cpu", "cuda")
 """What `--device` offers."""

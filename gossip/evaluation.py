@@ -6,8 +6,9 @@ from torch import Tensor
 
 from gossip.comm.base import Communicator
 from gossip.monitor.base import share_of
+from gossip.samples import Samples
 from gossip.study import Study
-from gossip.task import Samples, Task
+from gossip.task import Task
 
 RECALIBRATION_SAMPLES = 2_048
 """Training samples that BatchNorm's statistics of a mean model are measured on (SPEC 0.4.4)."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from gossip.anatomy import Layer
 from gossip.config import Config, Rate
 from gossip.errors import UserError
 from gossip.keyvalue import converted, parse_options
@@ -21,7 +22,6 @@ from gossip.rates import (
     layer_ratio,
 )
 from gossip.rates.warmup import Ramp, StateAware
-from gossip.task import Layer
 
 
 def budget(config: Config, samples: int) -> Budget:

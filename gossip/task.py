@@ -1,9 +1,8 @@
 """Model and loss as functions of a flat row: the only place that knows how a row is a model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from math import prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,39 +10,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
+from gossip.anatomy import NORM, layer_squares, layers, refuse_dropout, running_statistics
 from gossip.comm.base import Communicator
 from gossip.errors import UserError
 from gossip.numerics import PLAIN, Numerics
-
-CHUNK = 2_000
-"""Labels per forward pass where a whole data set is walked through; as many samples, or words."""
-
-RECALIBRATION_CHUNK = 256
-"""Samples per forward pass, at most, where BatchNorm's statistics are measured."""
+from gossip.samples import RECALIBRATION_CHUNK, Samples, chunks
 
 ROWS_AT_ONCE = 2**24
 """Numbers in the gradients of several learners that are held while a shared row is summed up."""
-
-_NORM = nn.modules.batchnorm._NormBase
-
-
-class Samples(Protocol):
-    """A data set that gives any samples by their numbers."""
-
-    def __len__(self) -> int: ...
-
-    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Inputs [*indices.shape, *input_shape] and labels [*indices.shape] (int64)."""
-        ...
-
-
-class Layer(NamedTuple):
-    """One parameter tensor: columns start..stop of a flat row."""
-
-    name: str
-    start: int
-    stop: int
-    shape: torch.Size
 
 
 class Scores(NamedTuple):
@@ -117,11 +91,11 @@ class Task:
         self.train, self.test, self.validation = train, test, validation
         self.dtype, self.numerics = dtype, numerics
         self._model = build().to(numerics.device, dtype)
-        _refuse_dropout(self._model)
-        self.layers = tuple(_layers(self._model))
+        refuse_dropout(self._model)
+        self.layers = tuple(layers(self._model))
         self.d = self.layers[-1].stop
-        self.looks_at_batch = any(isinstance(m, _NORM) for m in self._model.modules())
-        self._buffers = tuple(_running_statistics(self._model))
+        self.looks_at_batch = any(isinstance(m, NORM) for m in self._model.modules())
+        self._buffers = tuple(running_statistics(self._model))
         own = dict(self._model.named_buffers())
         parts = [own[layer.name].reshape(-1) for layer in self._buffers]
         nothing = torch.empty(0, dtype=dtype, device=numerics.device)
@@ -246,7 +220,7 @@ class Task:
     ) -> tuple[Tensor, float]:
         """Sums over samples, at `row` [d], of the gradient (float64, [d]) and of the loss."""
         total, loss_sum = torch.zeros_like(row, dtype=torch.float64), 0.0
-        for inputs, labels in _chunks(samples, indices):
+        for inputs, labels in chunks(samples, indices):
             gradient, loss = self._gradient_of_row(row, inputs, labels, exact=True)
             total += gradient.double() * len(labels)
             loss_sum += float(loss) * len(labels)
@@ -264,7 +238,7 @@ class Task:
         """
         total = torch.zeros_like(vectors, dtype=torch.float64)
         vectors = vectors.to(self.dtype)
-        for inputs, labels in _chunks(samples, indices):
+        for inputs, labels in chunks(samples, indices):
             total += self._hessian_vectors(row, vectors, inputs, labels).double() * len(labels)
         return total
 
@@ -284,7 +258,7 @@ class Task:
         self._model.train(buffers is None)
         with torch.no_grad():
             tensors = self._parameters(row) | self._named_buffers(buffers)
-            for inputs, labels in _chunks(samples, indices):
+            for inputs, labels in chunks(samples, indices):
                 logits = self._logits(tensors, inputs)
                 loss += float(_cross_entropy(logits, labels, reduction="sum"))
                 errors += int((logits.argmax(dim=-1) != labels).sum())
@@ -315,23 +289,23 @@ class Task:
         in one pass over them with momentum 1/k: averaged weights make each learner's own
         statistics invalid.
         """
-        total, chunks = torch.zeros_like(self._first_buffers, dtype=torch.float64), 0
-        momenta = {m: m.momentum for m in self._model.modules() if isinstance(m, _NORM)}
+        total, count = torch.zeros_like(self._first_buffers, dtype=torch.float64), 0
+        momenta = {m: m.momentum for m in self._model.modules() if isinstance(m, NORM)}
         for module in momenta:
             module.momentum = 1.0
         try:
             with torch.no_grad():
                 parameters = self._parameters(row)
-                for inputs, _ in _chunks(samples, indices, RECALIBRATION_CHUNK):
+                for inputs, _ in chunks(samples, indices, RECALIBRATION_CHUNK):
                     own = self.init_buffers(1)[0]
                     tensors = parameters | self._named_buffers(own)
                     self._logits(tensors, inputs)
                     total += own
-                    chunks += 1
+                    count += 1
         finally:
             for module, momentum in momenta.items():
                 module.momentum = momentum
-        return (total / chunks).to(self.dtype)
+        return (total / count).to(self.dtype)
 
     def _check_outputs(self, num_classes: int) -> None:
         inputs, labels = self.train.batch(np.zeros(1, dtype=np.int64))
@@ -356,7 +330,7 @@ class Task:
     def _best_engine(self) -> str:
         # A grouped convolution is slow on a CPU, and has no channels that could come last.
         slow = self.numerics.device.type == "cpu" or self.numerics.channels_last
-        in_turn = (nn.RNNBase, _NORM) + ((nn.modules.conv._ConvNd,) if slow else ())
+        in_turn = (nn.RNNBase, NORM) + ((nn.modules.conv._ConvNd,) if slow else ())
         if any(isinstance(m, in_turn) for m in self._model.modules()):
             return "loop"
         two_rows = self.init(0).repeat(2, 1)
@@ -454,55 +428,6 @@ def _flat_gradient(
     return flat if scale is None else flat.div_(scale)
 
 
-def layer_squares(rows: Tensor, layers: tuple[Layer, ...]) -> Tensor:
-    """Squared norms of every row and layer of `rows` [rows, d]: float64 [rows, layers]."""
-    norms = [
-        torch.linalg.vector_norm(rows[:, layer.start : layer.stop], dim=1, dtype=torch.float64)
-        for layer in layers
-    ]
-    return torch.stack(norms, dim=1).square()
-
-
 def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """Over all labels, [batch] or [batch, positions]; logits have the classes last."""
     return cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction)
-
-
-def _chunks(
-    samples: Samples, indices: np.ndarray, labels: int = CHUNK
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Equal batches of at most so many labels: BatchNorm cannot be trained on a rest of one."""
-    if len(indices):
-        size = max(1, labels // samples.batch(indices[:1])[1].numel())
-        for part in np.array_split(indices, -(-len(indices) // size)):
-            yield samples.batch(part)
-
-
-def _layers(model: nn.Module) -> Iterator[Layer]:
-    stop = 0
-    for name, parameter in model.named_parameters():
-        start, stop = stop, stop + prod(parameter.shape)
-        yield Layer(name, start, stop, parameter.shape)
-    if not stop:
-        raise UserError(f"model {type(model).__name__} has no parameters: nothing to train")
-
-
-def _running_statistics(model: nn.Module) -> Iterator[Layer]:
-    """Where the running means and variances of a model's BatchNorms are in a row of buffers."""
-    stop = 0
-    for prefix, module in model.named_modules():
-        if isinstance(module, _NORM) and module.track_running_stats:
-            for name in ("running_mean", "running_var"):
-                shape = getattr(module, name).shape
-                start, stop = stop, stop + prod(shape)
-                yield Layer(f"{prefix}.{name}".lstrip("."), start, stop, shape)
-
-
-def _refuse_dropout(model: nn.Module) -> None:
-    """Dropout would make a gradient depend on more than (row, batch)."""
-    for name, module in model.named_modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            raise UserError(
-                f"model layer {name!r} ({type(module).__name__}) draws random numbers in each "
-                "forward pass, which is not supported; set p=0"
-            )

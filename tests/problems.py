@@ -10,9 +10,10 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from gossip.algorithms import Gradient
+from gossip.anatomy import Layer
 from gossip.models import mlp
 from gossip.optim import OPTIMIZERS, FlatOptimizer
-from gossip.task import Gradients, Layer, Task
+from gossip.task import Gradients, Task
 
 
 def complete(n: int) -> csr_array:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip import run, trace
+from gossip.anatomy import Layer
 from gossip.comm.stacked import Stacked
 from gossip.comm.stop import Answer
 from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
@@ -16,7 +17,6 @@ from gossip.folder import read_summary
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.reliability import Reliability
 from gossip.study import algorithm, prepare
-from gossip.task import Layer
 from gossip.train import train
 from gossip.verdict import PATIENCE_STEPS, Verdict
 

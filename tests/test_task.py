@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch import nn
 
+from gossip.anatomy import Layer, layer_squares
 from gossip.errors import UserError
 from gossip.models import lenet, mlp, softmax
-from gossip.task import CHUNK, Layer, Task, layer_squares
+from gossip.samples import CHUNK
+from gossip.task import Task
 from tests.problems import ArraySamples, digits_task
 
 LOCAL, BATCH = 5, 12

@@ -13,7 +13,8 @@ from torch.optim.swa_utils import update_bn
 
 from gossip.algorithms import Dpsgd, Ssgd
 from gossip.comm.stacked import Stacked
-from gossip.task import RECALIBRATION_CHUNK, Task
+from gossip.samples import RECALIBRATION_CHUNK
+from gossip.task import Task
 from tests.problems import ArraySamples, complete, digits_task, optimizer, ring
 
 LOCAL, BATCH = 4, 10

@@ -14,10 +14,10 @@ from experiments.date_rows import Row
 from experiments.date_size import FULL, SMOKE, Study
 from experiments.scale import FULL as FULL_SCALE
 from experiments.scale import smoke
+from gossip.anatomy import Layer
 from gossip.config import Config
 from gossip.presets import PRESETS
 from gossip.recipe import budget, rule
-from gossip.task import Layer
 
 
 def known(key: str) -> float:

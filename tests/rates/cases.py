@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from gossip import recipe
+from gossip.anatomy import Layer, layer_squares
 from gossip.comm.stacked import Stacked
 from gossip.config import Rate
 from gossip.rates import Budget, Controller, Norms, Product
-from gossip.task import Gradients, Layer, layer_squares
+from gossip.task import Gradients
 
 LAYERS = (
     Layer("a.weight", 0, 6, torch.Size([2, 3])),
