@@ -208,7 +208,7 @@ def check_divides(n: int, processes: int) -> None:
         fitting = ", ".join(str(p) for p in range(1, n + 1) if n % p == 0)
         raise UserError(
             f"{n} learners on {processes} processes: every process hosts equally many, so {n} "
-            f"learners run on {fitting} processes; change --learners or mpirun -n"
+            f"learners run on {fitting} processes; change --learners or their number"
         )
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from command_runs import run, table
 from jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
 
@@ -41,11 +42,12 @@ def _alone(monkeypatch):
     rendezvous.store.cache_clear()
 
 
+@pytest.mark.timeout(110)
 def test_a_run_under_torchrun_is_the_stacked_run(start_command, tmp_path):
     alone, together = tmp_path / "alone", tmp_path / "together"
     module = ["-m", "--", "gossip.run", *OPTIONS, "--out"]  # torchrun has a --monitor-interval
     assert run(tmp_path, *OPTIONS, "--out", str(alone)).code == 0
-    ended = start_command([*TORCHRUN, "2", *module, str(together)]).end(START_SECONDS)
+    ended = start_command([*TORCHRUN, "2", *module, str(together)]).end(2 * START_SECONDS)
     assert ended.code == 0, ended.text
     assert ended.text.count("verdict") == 1
     assert '"backend": "gloo"' in (together / "summary.json").read_text()
@@ -141,10 +143,16 @@ def test_processes_share_a_gpu_only_where_nccl_lets_them():
             check_gpus(shared, version, {SHARED_GPUS: setting})
 
 
-def test_nccl_without_a_gpu_is_an_error():
-    import torch
-
+@pytest.mark.parametrize("backend", ["nccl", "auto"])
+def test_nccl_without_a_gpu_is_an_error(monkeypatch, backend):
     if torch.cuda.is_available():
         pytest.skip("there is one")
+    environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match="backend 'nccl'"):
-        start.choose("nccl", 4)
+        start.choose(backend, 4, "cuda")
+
+
+def test_a_torch_without_gloo_is_an_error(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
+    with pytest.raises(UserError, match="backend 'gloo' is not in this torch"):
+        start.choose("gloo", 4)
