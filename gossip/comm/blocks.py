@@ -190,6 +190,7 @@ class Blocks(ABC):
         """Check, at the first rows of each kind, that all processes have such; collective."""
         kind = Kind(what, x.shape, x.dtype)
         if self.processes > 1 and kind not in self._known:
+            self._complete()  # others may wait for this process to read their rows
             check_alike(kind, self.share)
             self._known.add(kind)
 
