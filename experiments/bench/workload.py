@@ -97,9 +97,7 @@ class Bench:
     def gradient(self) -> Gradient:
         """The gradient on the one batch of this bench."""
         squares = self.study.rule.needs_norms
-        return partial(
-            self.study.task.gradient, inputs=self.inputs, labels=self.labels, squares=squares
-        )
+        return partial(self.study.gradient, inputs=self.inputs, labels=self.labels, squares=squares)
 
     @property
     def matrix(self) -> csr_array:

@@ -1,0 +1,8 @@
+"""make gpu-check: one GPU, under 8 minutes, no network; README.md says how to prepare a machine.
+
+python -m experiments.gpu_check                                          on a machine with a GPU
+python -m experiments.gpu_check --device cpu --backend gloo --smoke      tries the code anywhere
+
+The driver (command.py) imports neither torch nor what uses it before its jobs have ended, and
+never starts CUDA: each part is a process, or a job of several, with a time limit of its own.
+"""

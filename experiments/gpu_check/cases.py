@@ -1,0 +1,69 @@
+"""The equality battery's cases, the most telling first: time may run out."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import topologies
+
+CONSTANT = ("ring", "complete", "exponential")
+"""Topologies that are the same at every step and are tried all the same."""
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
+MIXES, STEPS = "mixes", "steps"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Something that several processes and one are to get the same of."""
+
+    what: str
+    """MIXES of random rows, or STEPS of training."""
+    dtype: str
+    topology: str
+    algorithm: str = "-"
+    order: str = "-"
+    overlap: bool = True
+    """Whether a mix is under way while something else is computed."""
+    graphs: bool = False
+    """Whether the processes' gradients are CUDA graphs; the one process's never are."""
+
+
+def cases(n: int, names: tuple[str, ...], *, graphs: bool) -> list[Case]:
+    """All of them for n learners.
+
+    Args:
+        n: learners.
+        names: of the topologies; none: those of `tried`.
+        graphs: whether there can be CUDA graphs.
+    """
+    names = names or tried(n)
+    return [
+        case
+        for dtype in TOLERANCES
+        for overlap in (True, False)
+        for case in _of_kind(names, dtype, overlap, graphs and overlap)
+    ]
+
+
+def tried(n: int) -> tuple[str, ...]:
+    """Every topology for n learners that is not the same at every step, and CONSTANT."""
+    found = []
+    for name in sorted(topologies.TOPOLOGIES):
+        with contextlib.suppress(topologies.TopologyError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", topologies.TopologyWarning)
+            if name in CONSTANT or topologies.build(name, n).period != 1:
+                found.append(name)
+    return tuple(found)
+
+
+def _of_kind(names: tuple[str, ...], dtype: str, overlap: bool, graphs: bool) -> Iterator[Case]:
+    for name in names:
+        yield Case(what=MIXES, dtype=dtype, topology=name, overlap=overlap)
+    steps = {"what": STEPS, "dtype": dtype, "overlap": overlap}
+    yield Case(**steps, topology=names[0], algorithm="ssgd")
+    if graphs:
+        yield Case(**steps, topology=names[0], algorithm="dpsgd", order="awc", graphs=True)
+    for name in names:
+        for order in ("awc", "atc"):
+            yield Case(**steps, topology=name, algorithm="dpsgd", order=order)

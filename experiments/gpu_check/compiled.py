@@ -1,0 +1,36 @@
+"""torch.compile against none; a part of its own, as compiling may take longer than all else."""
+
+import importlib.util
+import sys
+
+from experiments.bench import rows as table
+from experiments.gpu_check.job import Job, main
+from experiments.gpu_check.switches import compared
+from experiments.gpu_check.training import resnet
+from gossip.compute import Compute
+from gossip.errors import UserError
+
+
+def measure(job: Job) -> None:
+    """ResNets, compiled and not, in float32 and in bf16.
+
+    Raises:
+        UserError: there is no GPU, or nothing that compiles for it.
+    """
+    size, device = job.size, job.device
+    if device != "cuda":
+        raise UserError("torch.compile is tried on a GPU only; docs/compute.md has it on a CPU")
+    if importlib.util.find_spec("triton") is None:
+        raise UserError("torch.compile needs Triton on a GPU, and it is missing here")
+    sides = {
+        "float32": Compute(device=device),
+        "compiled": Compute(device=device, compile=True),
+        "bf16": Compute(device=device, amp="bf16"),
+        "compiled, bf16": Compute(device=device, amp="bf16", compile=True),
+    }
+    net = resnet(size.resnet_options)
+    table.append(compared(job, net, size.switched_learners, size.switched_batch, sides), job.file)
+
+
+if __name__ == "__main__":
+    sys.exit(main(measure))

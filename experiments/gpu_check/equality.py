@@ -1,0 +1,171 @@
+"""Several processes on GPUs against all learners in one process, on the same card.
+
+Started by the driver as python -m gossip.launch -n P --module experiments.gpu_check.equality.
+"""
+
+import csv
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import topologies
+from experiments.bench.workload import Bench, study_of
+from experiments.gpu_check.blocking import blocking
+from experiments.gpu_check.cases import MIXES, TOLERANCES, Case, cases
+from experiments.gpu_check.job import Job, left_out, main_across
+from gossip.comm.base import Communicator
+from gossip.comm.stacked import Stacked
+from gossip.compute import Compute, place
+from gossip.config import Config, Model
+
+STAYS = 0.9
+"""Share of a mixed row in the next; the rest is new, or all rows would soon be the same."""
+NEW_ROWS = 8
+BATCH, WIDTH = 4, 16
+SLEEPS, MOST_SECONDS = 0.1, 2e-3
+"""Share of the steps before whose end a process sleeps, and how long at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Case):
+    """How far the two were apart."""
+
+    backend: str
+    device: str
+    processes: int
+    learners: int
+    count: int
+    """Mixes, or steps."""
+    difference: float
+    """Largest |a - b| / (1 + |b|) over all of them; NaN where a number was."""
+    tolerance: float
+    holds: bool
+
+
+def battery(job: Job, comm: Communicator) -> None:
+    """Case after case, each written as soon as it is known, until the time is used up."""
+    deadline = time.monotonic() + job.seconds
+    todo = cases(comm.n, job.size.topologies, graphs=job.device == "cuda")
+    for k, case in enumerate(todo):
+        if any(comm.share(time.monotonic() > deadline)):
+            left_out(comm, f"{len(todo) - k} of {len(todo)} equalities, for lack of time")
+            return
+        result = compared(job, comm, case)
+        if comm.process == 0:
+            append(result, job.file)
+
+
+def compared(job: Job, comm: Communicator, case: Case) -> Result:
+    """Whether a case holds, on all processes; collective."""
+    of_kind = of_mixes if case.what == MIXES else of_steps
+    difference = float(np.max(comm.share(of_kind(job, comm, case))))  # NaN if any is
+    tolerance = TOLERANCES[case.dtype]
+    return Result(
+        **asdict(case),
+        backend=job.backend,
+        device=job.device,
+        processes=comm.processes,
+        learners=comm.n,
+        count=job.size.mixes if case.what == MIXES else job.size.steps,
+        difference=difference,
+        tolerance=tolerance,
+        holds=difference <= tolerance,
+    )
+
+
+def of_mixes(job: Job, comm: Communicator, case: Case) -> float:
+    """Largest difference of this process's rows over a chain of mixes.
+
+    Between start and end of a mix the reference is computed and the process may sleep; at its end
+    the rows that it was of are overwritten, so whoever still reads them gets NaN.
+    """
+    topology = topologies.build(case.topology, comm.n)
+    reference, device = Stacked(comm.n), place(job.device)
+    own = slice(comm.hosted.start, comm.hosted.stop)
+    new = rows(comm.n, job.size.d).to(device, getattr(torch, case.dtype))
+    x, mine = new[0].clone(), new[0, own].clone()
+    sleep, worst = sleeping(comm), new.new_zeros(())
+    start_mix = (comm if case.overlap else blocking(comm)).start_mix
+    for t in range(job.size.mixes):
+        pending = start_mix(mine, topology.matrix(t))
+        x = reference.start_mix(x, topology.matrix(t))()
+        sleep()
+        mixed = pending()
+        mine.fill_(torch.nan)
+        worst = torch.maximum(worst, difference(mixed, x[own]))
+        fresh = new[t % NEW_ROWS]
+        x, mine = STAYS * x + fresh, STAYS * mixed + fresh[own]
+    return worst.item()
+
+
+def of_steps(job: Job, comm: Communicator, case: Case) -> float:
+    """Largest difference of this process's weights along a trajectory."""
+    mine = Bench(config_of(job, comm.n, case), comm if case.overlap else blocking(comm))
+    whole = Bench(config_of(job, comm.n, replace(case, graphs=False)), Stacked(comm.n))
+    shared = whole.algorithm.shared  # one row stands for all
+    own = slice(0, 1) if shared else slice(comm.hosted.start, comm.hosted.stop)
+    sleep, worst = sleeping(comm), whole.state.x.new_zeros(())
+    for _ in range(job.size.steps):
+        mine.step()
+        whole.step()
+        sleep()
+        worst = torch.maximum(worst, difference(mine.state.x, whole.state.x[own]))
+    return worst.item()
+
+
+def config_of(job: Job, n: int, case: Case) -> Config:
+    """A small MLP on random data."""
+    config = study_of(
+        n,
+        BATCH,
+        dataset="few",
+        model=Model(widths=(WIDTH,), dtype=case.dtype),
+        algorithm=case.algorithm,
+        topology=case.topology,
+    )
+    order = "awc" if case.order == "-" else case.order
+    compute = Compute(device=job.device, cuda_graphs="on" if case.graphs else "off")
+    return replace(config, gossip=replace(config.gossip, order=order), compute=compute)
+
+
+def difference(found: Tensor, expected: Tensor) -> Tensor:
+    """Max |a - b| / (1 + |b|), NaN if there is one."""
+    return ((found - expected).abs() / (1 + expected.abs())).max()
+
+
+@cache
+def rows(n: int, d: int) -> Tensor:
+    """Random rows [NEW_ROWS, n, d], the same in every process."""
+    return torch.from_numpy(np.random.default_rng(0).standard_normal((NEW_ROWS, n, d)))
+
+
+def sleeping(comm: Communicator) -> Callable[[], None]:
+    """What lets this process be late now and then, each at other times."""
+    late = np.random.default_rng(comm.process)
+
+    def sleep() -> None:
+        if late.random() < SLEEPS:
+            time.sleep(late.random() * MOST_SECONDS)
+
+    return sleep
+
+
+def append(result: Result, file: Path) -> None:
+    """Add a row to the CSV file, with its header if it is new."""
+    is_new, row = not file.exists(), asdict(result)
+    with file.open("a", encoding="utf-8", newline="") as target:
+        writer = csv.DictWriter(target, list(row), lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+if __name__ == "__main__":
+    sys.exit(main_across(battery))

@@ -1,0 +1,80 @@
+"""What all parts are: a process, or several that know each other, and how they end."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+
+from experiments.gpu_check.running import CANNOT, LEFT_OUT
+from experiments.gpu_check.size import FULL, SMOKE, Size
+from gossip.comm.base import Communicator
+from gossip.comm.failure import ending_the_job
+from gossip.comm.position import Position
+from gossip.comm.start import connect, speaks
+from gossip.compute import place
+from gossip.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What the driver tells a part."""
+
+    file: Path
+    """Gets the rows."""
+    device: str = "cuda"
+    """cuda or cpu."""
+    backend: str = "nccl"
+    """Between processes."""
+    learners: int = 1
+    """In all processes together."""
+    seconds: float = 60.0
+    """After which nothing new is begun."""
+    smoke: bool = False
+
+    @property
+    def size(self) -> Size:
+        """How much is tried."""
+        return SMOKE if self.smoke else FULL
+
+
+def main(part: Callable[[Job], None]) -> int:
+    """Run a part of one process; 0, or 2 if it cannot be run here."""
+    return _exit_code(lambda job: part(job))
+
+
+def main_across(part: Callable[[Job, Communicator], None]) -> int:
+    """Run a part of several processes, on each of them; 0, or 2 if it cannot be run here."""
+
+    def together(job: Job) -> None:
+        comm = connect(job.backend, job.learners, job.device)
+        with ending_the_job(comm, Position(), timeout=job.seconds):
+            part(job, comm)
+
+    return _exit_code(together)
+
+
+def _exit_code(part: Callable[[Job], None]) -> int:
+    job = tyro.cli(Job)
+    torch.set_num_threads(1)
+    try:
+        place(job.device)
+        part(job)
+    except UserError as error:
+        if speaks():
+            print(f"{CANNOT}{error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def say(comm: Communicator, text: str) -> None:
+    """To the part's log, once for all processes."""
+    if comm.process == 0:
+        print(text, file=sys.stderr, flush=True)
+
+
+def left_out(comm: Communicator, text: str) -> None:
+    """Say what is not done, so that the driver says so, too."""
+    say(comm, f"{LEFT_OUT}{text}")
