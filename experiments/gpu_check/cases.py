@@ -40,8 +40,8 @@ def cases(n: int, names: tuple[str, ...], *, graphs: bool) -> list[Case]:
     names = names or tried(n)
     return [
         case
-        for dtype in TOLERANCES
         for overlap in (True, False)
+        for dtype in TOLERANCES
         for case in _of_kind(names, dtype, overlap, graphs and overlap)
     ]
 
@@ -49,7 +49,7 @@ def cases(n: int, names: tuple[str, ...], *, graphs: bool) -> list[Case]:
 def tried(n: int) -> tuple[str, ...]:
     """Every topology for n learners that is not the same at every step, and CONSTANT."""
     found = []
-    for name in sorted(topologies.TOPOLOGIES):
+    for name in topologies.TOPOLOGIES:
         with contextlib.suppress(topologies.TopologyError), warnings.catch_warnings():
             warnings.simplefilter("ignore", topologies.TopologyWarning)
             if name in CONSTANT or topologies.build(name, n).period != 1:
@@ -58,12 +58,11 @@ def tried(n: int) -> tuple[str, ...]:
 
 
 def _of_kind(names: tuple[str, ...], dtype: str, overlap: bool, graphs: bool) -> Iterator[Case]:
-    for name in names:
-        yield Case(what=MIXES, dtype=dtype, topology=name, overlap=overlap)
     steps = {"what": STEPS, "dtype": dtype, "overlap": overlap}
     yield Case(**steps, topology=names[0], algorithm="ssgd")
     if graphs:
         yield Case(**steps, topology=names[0], algorithm="dpsgd", order="awc", graphs=True)
     for name in names:
+        yield Case(what=MIXES, dtype=dtype, topology=name, overlap=overlap)
         for order in ("awc", "atc"):
             yield Case(**steps, topology=name, algorithm="dpsgd", order=order)

@@ -34,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_nccl(options.nccl)
         from experiments.gpu_check.driver import Driver
 
-        return Driver(
-            options.device, options.backend, options.smoke, options.nccl, options.out
-        ).run()
+        backend = options.backend or {"cuda": "nccl", "cpu": "gloo"}[options.device]
+        how = options.device, backend, options.smoke, options.nccl, options.out
+        return Driver(*how).run()
     except UserError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
@@ -73,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
+    parser.add_argument(
+        "--backend", choices=("nccl", "gloo"), help="default: nccl, on the CPU gloo"
+    )
     parser.add_argument(
         "--nccl",
         type=Path,

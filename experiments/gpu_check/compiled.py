@@ -22,14 +22,13 @@ def measure(job: Job) -> None:
         raise UserError("torch.compile is tried on a GPU only; docs/compute.md has it on a CPU")
     if importlib.util.find_spec("triton") is None:
         raise UserError("torch.compile needs Triton on a GPU, and it is missing here")
-    sides = {
-        "float32": Compute(device=device),
-        "compiled": Compute(device=device, compile=True),
-        "bf16": Compute(device=device, amp="bf16"),
-        "compiled, bf16": Compute(device=device, amp="bf16", compile=True),
-    }
-    net = resnet(size.resnet_options)
-    table.append(compared(job, net, size.switched_learners, size.switched_batch, sides), job.file)
+    net, learners = resnet(size.resnet_options), size.switched_learners
+    for amp in ("off", "bf16"):
+        sides = {
+            f"as it comes, amp {amp}": Compute(device=device, amp=amp),
+            f"compiled, amp {amp}": Compute(device=device, amp=amp, compile=True),
+        }
+        table.append(compared(job, net, learners, size.switched_batch, sides), job.file)
 
 
 if __name__ == "__main__":

@@ -45,11 +45,11 @@ def parts(*, smoke: bool) -> list[Part]:
     else:
         several = [
             _equality(4, 4, 90),
-            _equality(16, 16, 120),
+            _equality(16, 16, 150),
             Part("overlap", "overlap", 60, 4, 4),
         ]
-    alone = [Part(name, name, 80) for name in ("stacked", "switches", "compiled")]
-    return [*several, *alone]
+    alone = [Part(name, name, 80) for name in ("stacked", "switches")]
+    return [*several, *alone, Part("compiled", "compiled", 150)]
 
 
 def _equality(learners: int, processes: int, seconds: float) -> Part:

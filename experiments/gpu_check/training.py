@@ -31,7 +31,9 @@ class Trained(Bench):
     @property
     def gradient(self) -> Gradient:
         """The gradient on the one batch, judged by all learners where the loss is scaled."""
-        take = partial(super().gradient, buffers=self._buffers)
+        take = partial(
+            self.study.gradient, inputs=self.inputs, labels=self.labels, buffers=self._buffers
+        )
         if self._scale is None:
             return take
         return self._scale.judged(partial(take, scale=self._scale.scale), self.comm)
