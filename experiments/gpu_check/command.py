@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from experiments.gpu_check.driver import Driver
 
         backend = options.backend or {"cuda": "nccl", "cpu": "gloo"}[options.device]
-        how = options.device, backend, options.smoke, options.nccl, options.out
+        how = options.device, backend, options.smoke, options.nccl, options.only, options.out
         return Driver(*how).run()
     except UserError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
@@ -85,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--smoke", action="store_true", help="try the code in seconds; its numbers mean nothing"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="PART", help="files of others stay (default: all)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-check"), help="folder (default: gpu-check)"

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from experiments.gpu_check import report
 from experiments.gpu_check.parts import FACTS, Part, command, parts, probe
 from experiments.gpu_check.report import Outcome
 from experiments.gpu_check.running import Ended, run
-from gossip.errors import UserError
+from gossip.errors import UserError, lookup
 
 TOTAL_SECONDS = 460.0
 """Under 8 minutes with the table, whatever hangs."""
@@ -31,6 +32,8 @@ class Driver:
     backend: str
     smoke: bool
     nccl: Path | None
+    only: Sequence[str]
+    """Names of parts; none: all."""
     out: Path
     outcomes: list[Outcome] = field(default_factory=list)
     _able: dict[int, bool] = field(default_factory=dict)
@@ -40,10 +43,11 @@ class Driver:
         """Run all parts, and show what there is, however it ends; the exit code.
 
         Raises:
-            UserError: the device cannot be used at all.
+            UserError: no such part; the device cannot be used at all.
         """
+        known = {part.name: part for part in parts(smoke=self.smoke)}
+        todo = [lookup(known, name, "part") for name in self.only] or list(known.values())
         (self.out / "logs").mkdir(parents=True, exist_ok=True)
-        todo = parts(smoke=self.smoke)
         for part in (FACTS, *todo):
             part.file(self.out).unlink(missing_ok=True)
         facts = self._ended(FACTS, 1)

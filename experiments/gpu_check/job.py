@@ -16,6 +16,7 @@ from gossip.comm.position import Position
 from gossip.comm.start import connect, speaks
 from gossip.compute import place
 from gossip.errors import UserError
+from gossip.memory import keep_memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ def main_across(part: Callable[[Job, Communicator], None]) -> int:
 def _exit_code(part: Callable[[Job], None]) -> int:
     job = tyro.cli(Job)
     torch.set_num_threads(1)
+    keep_memory()  # as gossip.run does
     try:
         place(job.device)
         part(job)

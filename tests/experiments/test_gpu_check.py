@@ -2,16 +2,26 @@
 
 import csv
 import json
+import math
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from experiments.bench import rows
-from experiments.gpu_check import command, equality, parts, report, switches
+from experiments.gpu_check import (
+    command,
+    equality,
+    overlap,
+    parts,
+    report,
+    stacked,
+    switches,
+)
 from experiments.gpu_check.blocking import blocking
 from experiments.gpu_check.cases import CONSTANT, MIXES, STEPS, TOLERANCES, Case, cases, tried
 from experiments.gpu_check.driver import fitting
@@ -190,7 +200,11 @@ def test_without_mpi_torchrun_starts_the_processes(monkeypatch, mpi):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--nccl", "none.so"], "there is no such file"), (["--smoke"], "lacks tyro_of_nobody")],
+    [
+        (["--nccl", "none.so"], "there is no such file"),
+        (["--smoke"], "lacks tyro_of_nobody"),
+        (["--only", "equalty-4"], "did you mean equality-4?"),
+    ],
 )
 def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch, capsys, options, said):
     if "lacks" in said:
@@ -202,22 +216,21 @@ def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch, capsys, options,
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """All parts, once."""
+    """The driver with a part of two processes, and one that cannot be run here."""
     path = tmp_path_factory.mktemp("gpu-check")
     options = ["--device", "cpu", "--backend", "gloo", "--smoke", "--out", str(path)]
-    assert command.main(options) == 0
+    assert command.main([*options, "--only", "equality-4", "compiled"]) == 0
     return path
 
 
 def test_every_part_runs_or_says_why_not(folder):
-    found = {
-        part["part"]: part for part in json.loads((folder / "machine.json").read_text())["parts"]
-    }
-    assert list(found) == [part.name for part in parts.parts(smoke=True)]
-    not_ok = {name: part for name, part in found.items() if part["result"] != report.OK}
-    assert list(not_ok) == ["compiled"]
-    assert "on a GPU only" in not_ok["compiled"]["notes"][0]
-    assert "CUDA graphs, which need a GPU" in found["switches"]["notes"][0]
+    facts = json.loads((folder / "machine.json").read_text())
+    assert (facts["gpus"], facts["torch"]) == (0, torch.__version__)
+    found = {part["part"]: part for part in facts["parts"]}
+    results = {name: part["result"] for name, part in found.items()}
+    assert results == {"equality-4": report.OK, "compiled": report.NOT_RUN}
+    assert found["equality-4"]["notes"] == []  # on as many processes as it should
+    assert "on a GPU only" in found["compiled"]["notes"][0]
 
 
 def test_two_processes_get_what_one_gets(folder):
@@ -230,13 +243,22 @@ def test_two_processes_get_what_one_gets(folder):
     assert all(float(row["difference"]) <= float(row["tolerance"]) for row in found)
 
 
-@pytest.mark.parametrize(
-    ("name", "num_rows"), [("overlap", 4), ("stacked", 2 * 2), ("switches", 6)]
-)
-def test_times_are_the_benchmarks_rows(folder, name, num_rows):
-    found = rows.read(folder / f"{name}.csv")
+TIMED = {
+    "overlap": (partial(overlap.measure, comm=Stacked(2)), 4),
+    "stacked": (stacked.measure, 2 * 2),
+    "switches": (switches.measure, 6),
+}
+"""Parts and their rows."""
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_times_are_the_benchmarks_rows(tmp_path, name):
+    part, num_rows = TIMED[name]
+    part(replace(JOB, file=tmp_path / "rows.csv"))
+    found = rows.read(tmp_path / "rows.csv")
     assert len(found) == num_rows
     assert {row.table for row in found} == {name}
     assert all(row.wall_ms > 0 and row.rounds > 0 for row in found)
     assert {row.ratio for row in found if row.variant == row.base} == {1.0}
-    assert all(torch.isfinite(torch.tensor(row.hidden)) for row in found[2:] if name == "overlap")
+    assert all(math.isfinite(row.hidden) for row in found[2:] if name == "overlap")
+    assert report.TITLES[name]
