@@ -59,6 +59,9 @@ class Blocks(ABC):
             rows' dtype. None: that of the rows.
     """
 
+    sums_in_memory_from = 0
+    """Bytes from which a sum over processes that all share memory is taken there (`Reduction`)."""
+
     def __init__(
         self,
         n: int,
@@ -214,12 +217,13 @@ class Blocks(ABC):
 
     def _sum(self, total: Tensor) -> None:
         """Put the sum over all processes in the place of `total`; collective."""
-        together = len(self._node) == self.processes > 1
+        large = total.nbytes >= self.sums_in_memory_from
+        together = large and len(self._node) == self.processes > 1
         if together and total.nbytes > self._reduction_bytes:
             self._reduction_bytes = total.nbytes
             memories = shared_memory(reduction.size(total.nbytes), self._node, self.share)
             self._reduction = None if memories is None else Reduction(memories, self.process)
-        if self._reduction is not None:
+        if together and self._reduction is not None:
             self._reduction.add_up(total)
         else:
             self._add_up(total)

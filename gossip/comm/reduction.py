@@ -37,8 +37,8 @@ class Reduction:
     """Sums of one vector per process, the same bits everywhere.
 
     Each process writes its row, adds up its slice of all rows in the order of processes, and
-    copies the slices of the others. Measured: 40 MB on 16 processes in 79 ms, in 177 by MPI's
-    own.
+    copies the slices of the others. Against MPI's Allreduce, 16 processes on 2 cores: 1.4 times
+    as fast for 4 and 40 MB, half as fast for 4 KB.
 
     Args:
         memories: `size(num_bytes)` bytes of each process.
