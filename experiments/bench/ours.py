@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 from experiments.bench.measure import Work
@@ -54,15 +55,12 @@ def offered(n: int) -> list[Variant]:
 
 def compute(setting: Setting) -> Work:
     """A plain torch training loop."""
-    learner = setting.learner
-    module = learner.module()
-    sgd = learner.optimizer(module.parameters())
+    return trained(setting, setting.learner.module())
 
-    def step() -> None:
-        sgd.zero_grad()
-        learner.backward(module)
-        sgd.step()
 
+def trained(setting: Setting, module: nn.Module) -> Work:
+    """The same loop with a module that may be more than it seems."""
+    step = setting.learner.training(module)
     return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())
 
 
@@ -106,13 +104,4 @@ def _ssgd(setting: Setting) -> Work:
 
 
 def _wrapped(setting: Setting, topology: str) -> Work:
-    learner = setting.learner
-    module = Gossip(learner.module(), topology=topology)
-    sgd = learner.optimizer(module.parameters())
-
-    def step() -> None:
-        sgd.zero_grad()
-        learner.backward(module)
-        sgd.step()
-
-    return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())
+    return trained(setting, Gossip(setting.learner.module(), topology=topology))

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 from experiments.bench.measure import Work
+from experiments.bench.ours import trained
 from experiments.bench.variants import Setting, Variant, sent_by_mean
 from gossip.comm import rendezvous
 from gossip.comm.base import Communicator
@@ -60,16 +61,7 @@ def gloo(comm: Communicator) -> Generator[None]:
 
 def _ddp(setting: Setting) -> Work:
     """SSGD: gradients averaged in buckets while backward goes on."""
-    learner = setting.learner
-    module = nn.parallel.DistributedDataParallel(learner.module())
-    sgd = learner.optimizer(module.parameters())
-
-    def step() -> None:
-        sgd.zero_grad()
-        learner.backward(module)
-        sgd.step()
-
-    return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())
+    return trained(setting, nn.parallel.DistributedDataParallel(setting.learner.module()))
 
 
 def _averager(setting: Setting) -> Work:
@@ -78,15 +70,13 @@ def _averager(setting: Setting) -> Work:
 
     learner = setting.learner
     module = learner.module()
-    sgd = learner.optimizer(module.parameters())
+    train = learner.training(module)
     with warnings.catch_warnings():  # that this costs as much as averaging gradients
         warnings.simplefilter("ignore", UserWarning)
         averager: Any = PeriodicModelAverager(period=1)
 
     def step() -> None:
-        sgd.zero_grad()
-        learner.backward(module)
-        sgd.step()
+        train()
         averager.average_parameters(module.parameters())
 
     return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())

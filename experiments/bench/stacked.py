@@ -76,15 +76,7 @@ def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 
 def plain_step(learner: Learner) -> Callable[[], None]:
     """SGD on one torch module."""
-    module = learner.module()
-    sgd = learner.optimizer(module.parameters())
-
-    def step() -> None:
-        sgd.zero_grad()
-        learner.backward(module)
-        sgd.step()
-
-    return step
+    return learner.training(learner.module())
 
 
 def loop_over_modules(

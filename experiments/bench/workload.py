@@ -1,6 +1,6 @@
 """What is computed while it is timed: data, models, and one step of the harness."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -166,3 +166,14 @@ class Learner:
     def backward(self, module: nn.Module) -> None:
         """Add the batch's gradient to the parameters' own."""
         cross_entropy(module(self.inputs), self.labels).backward()
+
+    def training(self, module: nn.Module) -> Callable[[], None]:
+        """A step of the loop that everybody writes, on the one batch."""
+        optimizer = self.optimizer(module.parameters())
+
+        def step() -> None:
+            optimizer.zero_grad()
+            self.backward(module)
+            optimizer.step()
+
+        return step
