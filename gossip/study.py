@@ -132,11 +132,19 @@ def prepare(config: Config, comm: Communicator) -> Study:
         (
             *idle(config.rate),
             *idle_compute(config.compute, numerics, task.layers),
+            *_idle_wire(config),
             *warnings(rates),
             *fallback,
         ),
         _straggler(config),
     )
+
+
+def _idle_wire(config: Config) -> list[str]:
+    """A note where no algorithm sends rows that are mixed by W."""
+    if config.gossip.wire == "full" or "dpsgd" in config.algorithm:
+        return []
+    return [f"wire has no effect with --algorithm {' '.join(config.algorithm)}: it is for dpsgd"]
 
 
 def algorithm(name: str, study: Study) -> Any:

@@ -334,8 +334,10 @@ def test_a_run_does_not_depend_on_the_one_before_it(tmp_path):
 
 def test_options_without_effect_are_said(tmp_path, capsys):
     options = ["--warmup-share", "0.2", "--layer-ratio-limits", "5", "6", "--algorithm", "ssgd"]
+    options += ["--wire", "bf16"]
     assert main([*SHORT, *options, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().err
     assert "note: warmup-share has no effect with --warmup none" in said
     assert "note: layer-ratio-limits has no effect with --layer-ratio off" in said
-    assert said.count("no effect") == 2
+    assert "note: wire has no effect with --algorithm ssgd" in said
+    assert said.count("no effect") == 3
