@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
 from itertools import count
 from typing import Any
 
@@ -30,7 +29,7 @@ who waits for whom."""
 TAGS = 64
 """Mixes after which tags come again: more than can be under way."""
 
-_communicators = count()
+_communicators, _starts = count(), count()
 
 
 class LostConnectionError(RuntimeError):
@@ -175,7 +174,6 @@ class Gloo(Blocks):
         """torch.distributed cannot do without a lost process; see `Communicator.survivors`."""
 
 
-@cache
 def start_torch_distributed() -> None:
     """Let torch.distributed know the processes of this job, unless it does already. Collective.
 
@@ -185,7 +183,7 @@ def start_torch_distributed() -> None:
     if dist.is_initialized():
         return
     how = launched() or Launched(0, 1)
-    prefixed = dist.PrefixStore("torch.distributed", store())
+    prefixed = dist.PrefixStore(f"torch.distributed {next(_starts)}", store())
     limit = timedelta(seconds=MEETING_SECONDS)
     try:
         dist.init_process_group(
@@ -196,7 +194,14 @@ def start_torch_distributed() -> None:
             f"process {how.rank} of {how.size} cannot reach all others by Gloo: {error}; where "
             "hosts have several networks, GLOO_SOCKET_IFNAME names the interface to use"
         ) from error
-    atexit.register(dist.destroy_process_group)
+    atexit.unregister(_end)
+    atexit.register(_end)
+
+
+def _end() -> None:
+    """Stop Gloo's threads before Python ends, unless the user's program has done so."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Gossip in a user's own loop walks the harness's trajectory, in float64, and equals DDP in ATC."""
 
-import tempfile
 from copy import deepcopy
 from functools import partial
 
@@ -12,6 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from gossip import Averager, Gossip
+from gossip.comm.distributed import start_torch_distributed
 from gossip.comm.mpi import Mpi
 from gossip.config import Config, Data, Model, Monitoring, Rate
 from gossip.config import Gossip as Chosen
@@ -152,21 +152,9 @@ def test_steps_in_no_sync_are_local_and_do_not_move_the_topology_on():
     assert model.traffic.bytes_sent_per_learner == 0
 
 
-@pytest.fixture(scope="module")
-def gloo():
-    """torch.distributed beside MPI, for the other side of a comparison."""
-    # pytest's own temporary folders are tidied up by all processes at once, which they take ill.
-    with tempfile.TemporaryDirectory() as folder:
-        store = f"file://{MPI.COMM_WORLD.bcast(folder)}/store"
-        torch.distributed.init_process_group("gloo", store, rank=RANK, world_size=N)
-        yield
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
-        MPI.COMM_WORLD.Barrier()
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
-def test_atc_with_the_complete_graph_is_ddp(optimizer, gloo):
+def test_atc_with_the_complete_graph_is_ddp(optimizer):
+    start_torch_distributed()
     chosen, make = study(), OPTIMIZERS[optimizer][1]
     module, replica = module_of(chosen), module_of(chosen)
     model = Gossip(module, "complete", order="atc")
