@@ -37,7 +37,8 @@ test-mpi: data
 
 test-openmpi: data
 	tests/mpi/second_mpi.sh 2
-	tests/mpi/second_mpi.sh 4
+	# Without Gloo: where processes share cores, Open MPI's busy waiting takes them from its threads.
+	tests/mpi/second_mpi.sh 4 -k "not gloo and not groups"
 	# Those two have no MPI in them: one process, and the launcher with a program of its own.
 	$(OPENMPI)/bin/python -m pytest tests/faults --ignore=tests/faults/test_unlucky.py \
 		--ignore=tests/faults/test_launch_restart.py
