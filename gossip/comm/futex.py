@@ -53,10 +53,10 @@ class Word:
 
     __slots__ = ("_address", "_value")
 
-    def __init__(self, value: NDArray[np.int32]) -> None:
-        """`value` is a view of one number; only the writer may call `set`."""
-        self._value = value
-        self._address = ctypes.c_void_p(value.ctypes.data)
+    def __init__(self, memory: NDArray[np.uint8], start: int) -> None:
+        """The word in the four bytes of `memory` from `start` on; only the writer may `set` it."""
+        self._value = memory[start : start + 4].view(np.int32)
+        self._address = ctypes.c_void_p(self._value.ctypes.data)
 
     @property
     def value(self) -> int:

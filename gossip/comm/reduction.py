@@ -1,6 +1,5 @@
 """The sum over the processes of a node, in the memory they share."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,9 +14,8 @@ class Segment:
     """A process's part of the memory, as its owner or another process sees it."""
 
     def __init__(self, memory: Memory) -> None:
-        words = memory[:PAGE].view(np.int32)
         self.written, self.reduced, self.copied = (
-            Word(words[start // 4 :][:1]) for start in (WRITTEN, REDUCED, COPIED)
+            Word(memory, start) for start in (WRITTEN, REDUCED, COPIED)
         )
         """The last sum for which the owner has written its row, added up its slice of all rows,
         and copied the slices of all."""

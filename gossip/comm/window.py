@@ -26,12 +26,11 @@ class Segment:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         size = (len(memory) - PAGE) // SLOTS
-        words = memory[:PAGE].view(np.int32)
-        self.posted = Word(words[POSTED // 4 :][:1])
+        self.posted = Word(memory, POSTED)
         """Number of the owner's last mix whose rows are there."""
-        self.read = Word(words[READ // 4 :][:1])
+        self.read = Word(memory, READ)
         """Up to which mix the owner has read all that it reads."""
-        self.holds = words[HOLDS // 4 :][:SLOTS]
+        self.holds = memory[HOLDS:PAGE].view(np.int32)[:SLOTS]
         """Number of the mix whose rows are in each slot."""
         self._starts = [PAGE + slot * size for slot in range(SLOTS)]
         self._views: list[Tensor | None] = [None] * SLOTS
@@ -134,9 +133,8 @@ class Window:
         The slot is taken until no tensor views it any more. One is always left for rows that
         come from elsewhere.
         """
-        free = [slot for slot in range(SLOTS) if not self._taken[slot]]
-        slot = next((slot for slot in free if self._is_read(slot)), None)
-        if slot is None or len(free) == 1:
+        slot = self._ready()
+        if slot is None or self._taken.count(False) == 1:
             return None
         self._taken[slot] = True
         return self._own.lent(slot, like, partial(self._taken.__setitem__, slot, False))
@@ -144,7 +142,15 @@ class Window:
     @property
     def is_free(self) -> bool:
         """Whether rows can be posted without a wait."""
-        return any(not self._taken[slot] and self._is_read(slot) for slot in range(SLOTS))
+        return self._ready() is not None
+
+    def _free(self) -> list[int]:
+        """Slots that no tensor views."""
+        return [slot for slot in range(SLOTS) if not self._taken[slot]]
+
+    def _ready(self) -> int | None:
+        """One of those that nobody reads any more, if there is one."""
+        return next((slot for slot in self._free() if self._is_read(slot)), None)
 
     def _is_read(self, slot: int) -> bool:
         """Whether all who were to read the slot's rows have read them, this process among them."""
@@ -158,11 +164,10 @@ class Window:
 
         This process itself must have read what it has posted.
         """
-        free = [slot for slot in range(SLOTS) if not self._taken[slot]]
-        for slot in free:
-            if self._is_read(slot):
-                return slot
-        slot = min(free, key=lambda each: int(self._own.holds[each]))
+        ready = self._ready()
+        if ready is not None:
+            return ready
+        slot = min(self._free(), key=lambda each: int(self._own.holds[each]))
         number = int(self._own.holds[slot])
         with self._waiting("rows to be read") as wait:
             for process in self._readers[slot]:
