@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from gossip.comm.failure import SPEAKER_SECONDS, Host
+from gossip.comm.failure import RELAY_SECONDS, SPEAKER_SECONDS, Host
 from gossip.comm.position import Position
 from gossip.comm.rendezvous import end_job
 from gossip.comm.start import CutOffError, launched, speaks
@@ -60,6 +60,7 @@ class Guard:
             self._end_unconnected(kind, error, trace)
         elif isinstance(error, KeyboardInterrupt):
             self._host.announce_stop(signal.SIGINT)
+            time.sleep(RELAY_SECONDS)
             self._comm.abort(INTERRUPTED)
         else:
             self._host.end(error)
@@ -79,6 +80,7 @@ class Guard:
         if mistake and not speaks():
             time.sleep(SPEAKER_SECONDS)  # the first process says it, if it is a mistake of all
             print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr, flush=True)
+        time.sleep(RELAY_SECONDS)
         with suppress(UserError):  # no MPI: whoever started this process has to end the others
             code = 2 if isinstance(error, UserError) else 1
             end_job(code)
