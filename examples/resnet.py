@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from gossip import Gossip
+from gossip.compute import place
 from gossip.models import MODELS
 
 parser = argparse.ArgumentParser()
@@ -29,7 +30,7 @@ def images(count: int, seed: int) -> TensorDataset:
     return TensorDataset(patterns[labels] + noise, labels)
 
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
+device = place("auto")  # a host's GPUs are dealt to its processes; without any, the CPU
 module = MODELS["resnet18"]((3, 32, 32), 10, width=options.width).to(device)
 model = Gossip(module, topology="ring", buffers="recalibrate")
 learner, n = model.comm.process, model.comm.n

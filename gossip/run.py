@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def chosen(command: Command) -> Make:
     """What makes the communicator that the options ask for."""
     gossip, device = command.options.gossip, place(command.options.compute.device)
-    return choose(gossip.backend, learners(command), device.type, WIRES[gossip.wire])
+    return choose(gossip.backend, learners(command), str(device), WIRES[gossip.wire])
 
 
 def learners(command: Command) -> int:

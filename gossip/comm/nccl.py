@@ -39,15 +39,15 @@ class Nccl(Gloo):
 
     Args:
         n: number of learners.
+        device: the GPU of this process's rows; "cuda": torch's current one.
         wire: as of `Blocks`.
 
     Raises:
         UserError: processes share a GPU that this NCCL does not let them share; on all.
     """
 
-    def __init__(self, n: int, *, wire: torch.dtype | None = None) -> None:
+    def __init__(self, n: int, *, device: str = "cuda", wire: torch.dtype | None = None) -> None:
         super().__init__(n, wire=wire)
-        device = torch.device("cuda", torch.cuda.current_device())
         name = str(torch.cuda.get_device_properties(device).uuid)
         check_gpus(self.share([repr(machine()), name]), torch.cuda.nccl.version(), os.environ)
         self._gpus: Any = dist.new_group(backend="nccl")

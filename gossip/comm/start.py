@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     n: int
     """Learners, in all processes together."""
     device: str = "cpu"
-    """Where their rows will be, "cpu" or "cuda"."""
+    """Where the rows of this process will be: "cpu", "cuda" (torch's own choice), "cuda:1"."""
     wire: "torch.dtype | None" = None
     """In which dtype they travel; None: in their own."""
 
@@ -93,7 +93,7 @@ def connect(
         backend: a name in BACKENDS. "auto" is stacked for one process; for several, nccl where
             their rows are on GPUs, else mpi where they find each other by it, else gloo.
         n: number of learners, in all processes together.
-        device: where the rows will be, "cpu" or "cuda".
+        device: where the rows of this process will be: "cpu", "cuda" (torch's choice), "cuda:1".
         wire: dtype in which rows travel to others; None: in their own.
 
     Raises:
@@ -169,10 +169,14 @@ def _nccl(wanted: Wanted) -> Make:
             "backend 'nccl' sends between GPUs, and no GPU can be used here; "
             "use --backend mpi or gloo for rows on the CPU"
         )
+    if not wanted.device.startswith("cuda"):
+        raise UserError(
+            f"backend 'nccl' sends between GPUs, but the rows are to be on the {wanted.device}; "
+            "use --device auto or cuda, or --backend mpi or gloo"
+        )
     from gossip.comm.nccl import Nccl
 
-    torch.cuda.set_device((how.local_rank or 0) % torch.cuda.device_count())
-    return lambda: Nccl(wanted.n, wire=wanted.wire)
+    return lambda: Nccl(wanted.n, device=wanted.device, wire=wanted.wire)
 
 
 def _check_torch(backend: str) -> None:

@@ -26,7 +26,7 @@ def connected(backend: str, timeout: float, device: str) -> Link:
     Args:
         backend: one of `gossip.comm.start.BACKENDS`.
         timeout: seconds that a process may wait for others; 0: for ever.
-        device: where the weights are, "cpu" or "cuda".
+        device: where the weights are, such as "cpu" or "cuda:1".
 
     Raises:
         UserError: the backend does not fit how this process was started.
@@ -40,4 +40,4 @@ def connected(backend: str, timeout: float, device: str) -> Link:
 
 def device_of(parameters: Iterable[Tensor]) -> str:
     """Where the first of them is; "cpu" if there is none."""
-    return next((parameter.device.type for parameter in parameters), "cpu")
+    return next((str(parameter.device) for parameter in parameters), "cpu")

@@ -11,7 +11,7 @@ import torch
 from command_runs import run, table
 from jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
 
-from gossip.comm import launchers, rendezvous, start
+from gossip.comm import launchers, nccl, rendezvous, start
 from gossip.comm.nccl import SHARED_GPUS, check_gpus
 from gossip.errors import UserError
 
@@ -150,6 +150,31 @@ def test_nccl_without_a_gpu_is_an_error(monkeypatch, backend):
     environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match="backend 'nccl'"):
         start.choose(backend, 4, "cuda")
+
+
+@pytest.fixture
+def _gpus(monkeypatch):
+    """As if there were some, and an NCCL for them."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+
+
+@pytest.mark.usefixtures("_gpus")
+@pytest.mark.parametrize("backend", ["nccl", "auto"])
+def test_nccl_takes_the_gpu_on_which_the_rows_are(monkeypatch, backend):
+    """Not one that it deals again by itself: a script's own choice stays."""
+    environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
+    made = []
+    monkeypatch.setattr(torch.cuda, "set_device", made.append)
+    monkeypatch.setattr(nccl, "Nccl", lambda n, **options: made.append((n, options["device"])))
+    start.choose(backend, 4, "cuda:3")()
+    assert made == [(4, "cuda:3")]
+
+
+@pytest.mark.usefixtures("_gpus")
+def test_nccl_for_rows_on_the_cpu_is_an_error():
+    with pytest.raises(UserError, match=r"'nccl' sends between GPUs.*on the cpu.*--device auto"):
+        start.choose("nccl", 4, "cpu")
 
 
 def test_a_torch_without_gloo_is_an_error(monkeypatch):
