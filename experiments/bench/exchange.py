@@ -26,6 +26,8 @@ BYTES_PER_NUMBER = 4
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """A case for each size of a row, topology and, at last, the average over all."""
+    from gossip.comm.mpi import Mpi
+
     comm = meeting.comm
     for row_bytes in size.message_bytes:
         x = torch.randn(1, row_bytes // BYTES_PER_NUMBER)
@@ -34,13 +36,16 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
             sent = sent_by_mixing(name, comm.n)
             if not _fits((8 + 4 * sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
                 continue
-            works = mixing(comm, topology, x)
+            works = mixing(Mpi(comm.n), topology, x)
             yield _case(size, meeting, name, x, works, sent)
         yield _case(size, meeting, "mean", x, averaging(comm, x), sent_by_mean(comm.n))
 
 
 def mixing(comm: Communicator, topology: topologies.Topology, x: Tensor) -> dict[str, Work]:
-    """W x four ways; all learners have a process each, x is [1, d]."""
+    """W x four ways; all learners have a process each, x is [1, d].
+
+    `comm` is to be for this case alone: the rows of others would take up its shared memory.
+    """
     me = comm.process
     senders = topology.neighbours_in(me, 0)
     weights = torch.tensor(np.asarray(topology.matrix(0)[[me]].todense())[0], dtype=x.dtype)
@@ -61,6 +66,7 @@ def in_place(comm: Communicator, topology: topologies.Topology, x: Tensor) -> Ca
     """Mixes rows that lie where the communicator wants them, as those of an algorithm do.
 
     Two copies take turns: when one is mixed again, all have read what it was mixed for before.
+    `comm` keeps them; it has room for those of one such call.
     """
     comm.start_mix(x, topology.matrix(0))()  # where processes share memory, there is some now
     copies = cycle([comm.new_rows(x).copy_(x) for _ in range(2)])

@@ -30,6 +30,8 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 
 def _case(size: Size, meeting: Meeting, setting: Setting, topology: str, spare: int) -> list[Row]:
     n, d = setting.comm.n, len(setting.learner.start)
+    from gossip.comm.mpi import Mpi
+
     case = Case(
         table="overlap",
         case=f"{topology}, {d:,} parameters, {n} processes, {spare} spare cores",
@@ -41,7 +43,7 @@ def _case(size: Size, meeting: Meeting, setting: Setting, topology: str, spare: 
     bench = setting.bench(topology)
     works = {
         COMPUTE: Work(bench.compute),
-        EXCHANGE: Work(in_place(bench.comm, bench.study.topology, bench.state.x)),
+        EXCHANGE: Work(in_place(Mpi(n), bench.study.topology, bench.state.x)),
         STEP: Work(bench.step),
     }
     meeting.say(f"overlap: {case.case}")

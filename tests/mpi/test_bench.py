@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.sparse import csr_array, eye_array
 from experiments.bench import exchange, ours, peers, raw, training
 from experiments.bench.variants import TOPOLOGIES, Setting, Variant
 from experiments.bench.workload import Bench
+from gossip.comm import futex
 from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
 from gossip.config import Gossip
@@ -98,6 +100,25 @@ def test_a_variant_takes_the_steps_of_the_algorithm_it_stands_for(setting, varia
     work.finish()
     expected = stacked(*reference(variant))[setting.comm.process]
     torch.testing.assert_close(work.weights(), expected, rtol=1e-12, atol=1e-12)
+
+
+def is_shared(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lies in memory that other processes may see."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        start, stop = (int(end, 16) for end in line.split()[0].split("-"))
+        if start <= tensor.data_ptr() < stop:
+            return "memfd:gossip" in line
+    raise AssertionError("in no memory at all")
+
+
+@pytest.mark.skipif(not futex.available(), reason="no shared memory on this system")
+def test_what_is_timed_beside_others_has_its_rows_in_shared_memory_too(setting):
+    timed = [variant for variant in ours.offered(N) if variant.name == ours.DPSGD]
+    works = [variant.make(setting) for variant in timed]
+    for _ in range(3):
+        for work in works:
+            work.step()
+            assert is_shared(work.weights())
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
