@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_mnist_on_two_processes_learns_and_is_told_by_one():
     *_, (n, accuracy) = re.findall(r"n = (\d+): ([\d.]+)%", text)
     assert n == "2"
     assert float(accuracy) > 80
+
+
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
+def test_hugging_faces_llama_on_two_processes_learns():
+    command = ["examples/llama.py", "--steps", "60", "--batch-size", "4"]
+    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
+    found = re.findall(r"step (\d+): ([\d.]+) bits .* n = 2", text)
+    (_, early), (last, late) = found
+    assert last == "60"
+    assert float(late) < float(early) < 8  # bits of a byte of which nothing is known
 
 
 def test_the_resnet_runs():
