@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
@@ -30,6 +31,7 @@ TAGS = 64
 """Mixes after which tags come again: more than can be under way."""
 
 _communicators, _starts = count(), count()
+_living: "WeakSet[Gloo]" = WeakSet()
 
 
 class LostConnectionError(RuntimeError):
@@ -55,8 +57,13 @@ class Gloo(Blocks):
         self._mixes = 0
         # Messages that will not come keep their memory: they may still be written to.
         self._in_flight: dict[int, tuple[Any, ...]] = {}
+        _living.add(self)
         place = self._place() if place is None else place
         super().__init__(n, dist.get_rank(), dist.get_world_size(), place=place, wire=wire)
+
+    def close(self) -> None:
+        """Let go of torch.distributed; there are no more calls."""
+        self._group = None
 
     def _place(self) -> Hashable:
         """Where this process is; see `Blocks`."""
@@ -194,12 +201,17 @@ def start_torch_distributed() -> None:
             f"process {how.rank} of {how.size} cannot reach all others by Gloo: {error}; where "
             "hosts have several networks, GLOO_SOCKET_IFNAME names the interface to use"
         ) from error
-    atexit.unregister(_end)
-    atexit.register(_end)
 
 
+@atexit.register  # now: so it is called behind all that others register, who may still talk
 def _end() -> None:
-    """Stop Gloo's threads before Python ends, unless the user's program has done so."""
+    """Stop Gloo's threads before Python ends: one that needs Python then ends the process.
+
+    They free what they have sent, which is Python's. A group stops them when nobody has it any
+    more, whoever has a communicator.
+    """
+    for comm in list(_living):
+        comm.close()
     if dist.is_initialized():
         dist.destroy_process_group()
 

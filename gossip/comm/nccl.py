@@ -54,6 +54,11 @@ class Nccl(Gloo):
         self._stream = torch.cuda.Stream(device)
         self._add_up(torch.zeros(1, device=device))
 
+    def close(self) -> None:
+        """Let go of torch.distributed; there are no more calls."""
+        super().close()
+        self._gpus = None
+
     def _place(self) -> Hashable:
         """No two processes see the same memory."""
         return None

@@ -91,6 +91,29 @@ def test_a_meeting_to_which_nobody_comes_is_an_error(monkeypatch, rank):
         rendezvous.everyone("here")
 
 
+def test_gloos_threads_end_before_python_does():
+    """One that needs Python later, to free what it has sent, would end the process by a signal."""
+    program = """if True:
+        from pathlib import Path
+        from gossip.comm import distributed
+        from gossip.comm.start import connect
+
+        def threads():
+            names = [p.read_text() for p in Path("/proc/self/task").glob("*/comm")]
+            return sum("gloo" in name for name in names)
+
+        comm = connect("gloo", 2)
+        comm.share("a word")
+        before = threads()
+        distributed._end()
+        print(before > 0, threads(), comm.n)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, check=True
+    )
+    assert done.stdout == "True 0 2\n"
+
+
 def test_the_mpi_backend_under_torchrun_is_an_error(monkeypatch):
     environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match=r"needs processes that mpirun.*torchrun.*--backend gloo"):
