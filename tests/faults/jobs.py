@@ -60,6 +60,7 @@ class Job:
             "JOB_FOLDER": str(folder),
             "JOB_LEARNERS": str(2 * NUM_PROCESSES),
             "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(folder),  # a killed Open MPI leaves something that stops another's start
             **environment,
         }
         with (folder / "output").open("wb") as output:
