@@ -60,7 +60,7 @@ class Communicator(Protocol):
     traffic: Traffic
 
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:
-        """Start X <- W X; the returned call waits and gives the hosted rows, [local, d].
+        """Start X <- W X; the returned call waits and gives the hosted rows, [local, d], new ones.
 
         Args:
             x: the hosted rows, [local, d], contiguous; must not be written to until the

@@ -13,7 +13,8 @@ from gossip.wrapper.weights import Weights
 from topologies import Topology
 
 Mixing = Callable[[], list[Tensor]]
-"""A started exchange: waits for it and gives the mixed rows, [1, d] each. Called exactly once."""
+"""A started exchange: waits for it and gives the mixed rows, [1, d] each, the caller's own from
+then on. Called exactly once."""
 
 
 class Exchange:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-import torch
+from torch import Tensor
 
 from gossip.wrapper.exchange import Exchange, Mixing
 from gossip.wrapper.weights import Slot
@@ -43,8 +43,7 @@ class Awc:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        rows = exchange.weights.rows
-        self._deltas = [torch.empty_like(row) for row in rows] if exchange.comm.n > 1 else []
+        self._deltas: list[Tensor] = []
         self._mixing: Mixing | None = None
         self._ready = False
         self._done: set[str] = set()
@@ -60,8 +59,7 @@ class Awc:
             return
         mixing, self._mixing = self._mixing, None
         rows = self._exchange.weights.rows
-        for row, mixed, delta in zip(rows, mixing(), self._deltas, strict=True):
-            torch.sub(mixed, row, out=delta)
+        self._deltas = [mixed.sub_(row) for row, mixed in zip(rows, mixing(), strict=True)]
         self._ready = True
 
     def stepped(self, slots: Iterable[Slot]) -> None:
