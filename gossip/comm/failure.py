@@ -152,15 +152,19 @@ class Host:
     @contextmanager
     def no_endless_wait(self, timeout: float, stacks: Callable[[], Path | None]) -> Iterator[None]:
         """In this block the job ends when this process waits longer than `timeout` seconds."""
+        me = self._here[self._index]
+
+        def left() -> bool:
+            return overdue.left_behind(me, self._here) is not None
 
         def end(what: str, seconds: float) -> None:
+            code = 1 if left() else os.EX_TEMPFAIL  # it would end like that again
             self._speak(lambda: self._tell_overdue(what, seconds, stacks()))
-            self._abort(os.EX_TEMPFAIL)
+            self._abort(code)
 
-        waits = self._position.set_waits
         with (
-            overdue.stacks_on_signal(self._here[self._index].stacks),
-            overdue.watched(self._comm.waiting, timeout, waits, end),
+            overdue.stacks_on_signal(me.stacks),
+            overdue.watched(self._comm.waiting, timeout, left, self._position.set_waits, end),
         ):
             yield
 

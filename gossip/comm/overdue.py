@@ -20,6 +20,9 @@ that dies of that gives the job another exit code (in 3 of 90 jobs that Python's
 told all threads' stacks of)."""
 STACKS_SECONDS = 1.0
 """How long the processes get for that; a stopped one never does it."""
+LEFT_SECONDS = 10.0
+"""How long a process waits when another has ended that it may need: time enough for what that
+one has still sent."""
 TICKS = 10
 """Looks per time-out ..."""
 LONGEST_TICK_SECONDS = 1.0
@@ -56,6 +59,7 @@ class Waiting:
 def watched(
     waiting: Waiting,
     timeout: float,
+    left: Callable[[], bool],
     waits: Callable[[bool], None],
     end: Callable[[str, float], None],
 ) -> Iterator[None]:
@@ -64,6 +68,8 @@ def watched(
     Args:
         waiting: what the process waits for.
         timeout: seconds, above 0.
+        left: whether another process has ended without a part in what this one waits for; then
+            LEFT_SECONDS are enough.
         waits: told at every look whether the process waits.
         end: called once, in the thread, with what is overdue and the seconds waited.
     """
@@ -79,7 +85,9 @@ def watched(
             waited = waited + awake if wait is not None and wait is seen else 0.0
             seen, last = wait, now
             waits(wait is not None)
-            if wait is not None and waited >= timeout:
+            if wait is None:
+                continue
+            if waited >= timeout or (waited >= LEFT_SECONDS and left()):
                 end(wait.what, waited)
                 return
 
@@ -127,6 +135,16 @@ class Local:
         return False
 
 
+def left_behind(me: Local, here: Sequence[Local]) -> Local | None:
+    """A process that has ended as it should and has not come further than this one.
+
+    What it has had no part in will not come: not the rows of a step that it has not begun, nor a
+    collective that others are still in, as nobody comes out of one that somebody has not entered.
+    """
+    step = me.position.step
+    return next((p for p in here if p.position.left and p.position.step <= step), None)
+
+
 def message(me: Local, here: Sequence[Local], what: str, seconds: float) -> str:
     """'learner 3 (process 3 on host H) has waited 600 s at step 512 for ...: ...'.
 
@@ -136,14 +154,17 @@ def message(me: Local, here: Sequence[Local], what: str, seconds: float) -> str:
         what: what has not come.
         seconds: how long it has been waited for.
     """
+    waited = f"{me.name} has waited {seconds:.3g} s at step {me.position.step} for {what}"
+    gone = left_behind(me, here)
+    if gone is not None:
+        return f"{waited}: {gone.name} has ended at {gone.position}, without that"
     # At the same step, the one that does not wait lets the others wait.
     last = min(here, key=lambda p: (p.position.left, p.position.step, not p.stopped, p.waits))
     state = " (stopped)" if last.stopped else ", waiting, too" if last.waits else ""
     behind = f"furthest behind is {last.name} at {last.position}{state}"
     if last is me:
         behind = "no process of this host is further behind"
-    place = f"{me.name} has waited {seconds:.3g} s at step {me.position.step}"
-    return f"{place} for {what}: {behind}"
+    return f"{waited}: {behind}"
 
 
 def stacks_of(here: Sequence[Local]) -> str:

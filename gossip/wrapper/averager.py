@@ -63,7 +63,8 @@ class Averager:
     ) -> None:
         check_timeout(timeout)
         parameters = list(parameters)
-        comm = connected(backend, timeout, device_of(parameters)).comm
+        comm, self._position = connected(backend, timeout, device_of(parameters))
+        self._position.phase = "training"
 
         def prepared() -> tuple[Topology, Weights]:
             check_mix_every(mix_every)
@@ -88,6 +89,7 @@ class Averager:
         self._exchange.weights.check()
         self._exchange.mix(self._t)
         self._t += 1
+        self._position.step += 1
 
     def average(self) -> AbstractContextManager[None]:
         """In this block the parameters are the mean of all learners', then their own again.

@@ -126,7 +126,9 @@ class Rounds:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
-        self.t = self._position.step = int(state["step"])
+        t = int(state["step"])
+        self._position.step += t - self.t
+        self.t = t
         if state["due"]:
             self._begin()
             self._changed = set(self._weights.slots)
@@ -147,7 +149,7 @@ class Rounds:
         self._order.end()
         self._open, self._changed = False, set()
         self.t += 1
-        self._position.step = self.t
+        self._position.step += 1  # of all wrappers together
 
     def _is_over(self) -> bool:
         """Whether optimizers have stepped, or have skipped it: the gradients are thrown away.

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gossip import run
-from gossip.comm import failure, stop
+from gossip.comm import failure, overdue, stop
 from gossip.comm.failure import Position, ending_the_job
+from gossip.comm.overdue import Local
 
 
 class Pair:
@@ -46,6 +47,21 @@ def folders(monkeypatch, tmp_path):
 
     monkeypatch.setattr(failure, "new_folder", noted)
     return made
+
+
+@pytest.mark.parametrize("step", [3, 4, 5])
+def test_one_that_has_ended_is_not_waited_for_unless_it_has_come_further(step, tmp_path):
+    here = [Local(1, name, Position(), tmp_path) for name in ("waits", "slow", "ended")]
+    me, slow, ended = (local.position for local in here)
+    me.step, slow.step, ended.step = 4, 2, step
+    assert overdue.left_behind(here[0], here) is None
+    ended.leave()
+    gone = overdue.left_behind(here[0], here)
+    assert gone is (here[2] if step <= 4 else None)
+    text = overdue.message(here[0], here, "a row", 10.0)
+    assert text.startswith("waits has waited 10 s at step 4 for a row: ")
+    assert ("ended has ended at step" in text) == (step <= 4)
+    assert ("furthest behind is slow" in text) == (step > 4)
 
 
 def test_a_second_run_hears_the_request_to_stop(monkeypatch):

@@ -30,6 +30,8 @@ SCRIPT = """
             raise ValueError("that gradient is no good")
         if t == 17 and rank == 1 and deed == "sleep":
             time.sleep(60)
+        if t == 17 and rank == 1 and deed == "leave":
+            break
         optimizer.zero_grad()
         loss = model(torch.ones(3)).sum()
         loss.backward()
@@ -80,6 +82,16 @@ def test_a_message_that_does_not_come_ends_the_job_and_names_the_culprit(start_s
     assert ended.code == os.EX_TEMPFAIL
     assert "furthest behind is learner 1 (process 1 on host" in ended.text
     assert "time.sleep(60)" not in ended.told()[0]
+
+
+def test_a_script_that_ends_before_the_others_ends_the_job(start_script):
+    """As with fewer batches on one process, or by sys.exit; long before the time-out."""
+    ended = start_script("leave")
+    assert ended.code == 1
+    line = ended.told()[0]
+    assert " has waited 10 s at step 17 for the row of learner " in line
+    assert ": learner 1 (process 1 on host" in line
+    assert " has ended at step 17 in training, without that; " in line
 
 
 def test_a_script_ends_whatever_its_learners_have_begun_and_not_finished(start_script):
