@@ -52,7 +52,7 @@ class Dpsgd:
         lr = rate(x, gradients)
         stepped = state.optimizer.step(x, gradients.values, lr)
         mixed = mixing()
-        x_next = torch.add(stepped, mixed - x, out=comm.new_rows(x))
+        x_next = torch.sub(mixed, x, out=comm.new_rows(x)).add_(stepped)
         return (
             State(state.step + 1, x_next, state.optimizer),
             Step(x, gradients.values, gradients.losses, mixed, lr),
