@@ -67,8 +67,8 @@ def watched(
     Args:
         waiting: what the process waits for.
         timeout: seconds, above 0.
-        left: whether another process has ended without a part in what this one waits for; then
-            LEFT_SECONDS are enough.
+        left: whether another process has ended without a part in what this one waits for; from
+            then on LEFT_SECONDS are enough.
         waits: told at every look whether the process waits.
         end: called once, in the thread, with what is overdue and the seconds waited.
     """
@@ -76,17 +76,18 @@ def watched(
 
     def look() -> None:
         tick = min(timeout / TICKS, LONGEST_TICK_SECONDS)
-        seen, waited, last = None, 0.0, time.monotonic()
+        seen, waited, alone, last = None, 0.0, 0.0, time.monotonic()
         while not closed.wait(tick):
             now, wait = time.monotonic(), waiting.now
             # A process that was stopped itself has not waited, whatever the clock says.
             awake = min(now - last, 2 * tick)
             waited = waited + awake if wait is not None and wait is seen else 0.0
+            # From when the other one has ended: those who come out of a collective may leave at
+            # once, however long all have been in it.
+            alone = alone + awake if waited and left() else 0.0
             seen, last = wait, now
             waits(wait is not None)
-            if wait is None:
-                continue
-            if waited >= timeout or (waited >= LEFT_SECONDS and left()):
+            if wait is not None and (waited >= timeout or alone >= LEFT_SECONDS):
                 end(wait.what, waited)
                 return
 

@@ -59,6 +59,7 @@ class Guard:
         if self._host is None:
             self._end_unconnected(kind, error, trace)
         elif isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's comes twice, by mpirun too
             self._host.announce_stop(signal.SIGINT)
             time.sleep(RELAY_SECONDS)
             self._comm.abort(INTERRUPTED)

@@ -47,11 +47,14 @@ class Rounds:
         self._position = position
         position.phase = "training"
         self._open = False
+        self._sent = Sent(position)
         self._changed: set[int] = set()
         self._stepping: Optimizer | None = None
         self._backward = Backward()
         _follow(self, weights, self._backward)
         atexit.register(_end_at_exit, weakref.ref(self))
+        # Not at exit: the process has told by then that it ends.
+        weakref.finalize(self, self._sent.close).atexit = False
 
     def forward(self) -> None:
         """A training forward pass is about to begin."""
@@ -127,7 +130,7 @@ class Rounds:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
         t = int(state["step"])
-        self._position.step += t - self.t
+        self._position.step += max(0, t - self.t)  # an earlier one does not undo what was sent
         self.t = t
         if state["due"]:
             self._begin()
@@ -138,18 +141,24 @@ class Rounds:
         if self._open:
             self._order.wait()
         self._open, self._changed = False, set()
+        self._sent.close()
+
+    def leave(self) -> None:
+        """There are no more steps. Local."""
+        self._sent.close()
 
     def _begin(self) -> None:
         if not self._open:
             self._weights.check(self._named())
             self._open, self._backward.ran = True, False
             self._order.start(self.t)
+            self._sent.under_way = not self._order.collective_end
 
     def _end(self) -> None:
         self._order.end()
         self._open, self._changed = False, set()
         self.t += 1
-        self._position.step += 1  # of all wrappers together
+        self._sent.over()
 
     def _is_over(self) -> bool:
         """Whether optimizers have stepped, or have skipped it: the gradients are thrown away.
@@ -182,6 +191,29 @@ class Rounds:
             yield
         finally:
             self.frozen = before
+
+
+class Sent:
+    """The steps that a learner has done its part in, as the other processes read them.
+
+    Args:
+        position: where they are counted, those of all wrappers together.
+    """
+
+    def __init__(self, position: Position) -> None:
+        self.under_way = False
+        """Whether the rows of a step are sent that is not over."""
+        self._position = position
+
+    def over(self) -> None:
+        """A step is over."""
+        self._position.step += 1
+        self.under_way = False
+
+    def close(self) -> None:
+        """One that is under way will not be: the others have all they need of it."""
+        if self.under_way:
+            self.over()
 
 
 class Backward:
@@ -225,3 +257,4 @@ def _end_at_exit(alive: "weakref.ref[Rounds]") -> None:
     """The last step of all may be one that this learner has skipped, and the others wait in."""
     if (living := alive()) is not None:
         living.end_if_over()
+        living.leave()

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,22 @@ def test_one_that_has_ended_is_not_waited_for_unless_it_has_come_further(step, t
     assert text.startswith("waits has waited 10 s at step 4 for a row: ")
     assert ("ended has ended at step" in text) == (step <= 4)
     assert ("furthest behind is slow" in text) == (step > 4)
+
+
+def test_time_counts_from_when_the_other_one_has_ended(monkeypatch):
+    """Who comes first out of a collective in which all have been for long may leave at once."""
+    monkeypatch.setattr(overdue, "LEFT_SECONDS", 1.0)
+    monkeypatch.setattr(overdue, "LONGEST_TICK_SECONDS", 0.1)
+    waiting, left, ended = overdue.Waiting(), threading.Event(), threading.Event()
+
+    def end(what, seconds):
+        ended.set()
+
+    with overdue.watched(waiting, 1e6, left.is_set, lambda waits: None, end), waiting("a word"):
+        assert not ended.wait(1.5)
+        left.set()
+        assert not ended.wait(0.4)
+        assert ended.wait(30)
 
 
 def test_a_second_run_hears_the_request_to_stop(monkeypatch):

@@ -1,5 +1,7 @@
 """When a step begins and ends: with neighbours that only exist in their messages."""
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from torch import nn
 
 import topologies
 from gossip import Averager, Gossip
+from gossip.wrapper import link
 from tests.wrapper.scripted import matrices
 
 EVERY = topologies.build("one-peer-exponential", 4)
@@ -236,6 +239,27 @@ def test_a_state_saved_at_any_moment_goes_on_bit_for_bit(scripted, order, when):
         return weights(model)
 
     assert torch.equal(run(saved=True), run(saved=False))
+
+
+@pytest.mark.parametrize(("order", "parts"), [("awc", 1), ("atc", 0)])
+def test_the_others_are_told_of_every_step_that_the_learner_has_had_its_part_in(
+    scripted, order, parts
+):
+    """What is sent in a step counts, even if the step is not finished; what is loaded does not."""
+    position = link.connected("scripted", 600.0, "cpu").position
+    models = [Gossip(module(), EVERY, backend="scripted", order=order) for _ in range(2)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    saved = models[0].state_dict()
+    for _ in range(3):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            step(model, optimizer)
+    assert position.step == 6
+    models[0].load_state_dict(saved)
+    assert position.step == 6
+    forward(models[1])
+    del model, models, optimizer, optimizers
+    gc.collect()
+    assert position.step == 6 + parts
 
 
 def test_an_averager_takes_the_next_matrix_at_each_call(scripted):
