@@ -3,7 +3,7 @@
 import atexit
 import time
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -32,6 +32,8 @@ TAGS = 64
 
 _communicators, _starts = count(), count()
 _living: "WeakSet[Gloo]" = WeakSet()
+_default: list[Any] = []
+"""The group of all processes, if it is ours."""
 
 
 class LostConnectionError(RuntimeError):
@@ -63,7 +65,8 @@ class Gloo(Blocks):
 
     def close(self) -> None:
         """Let go of torch.distributed; there are no more calls."""
-        self._group = None
+        group, self._group = self._group, None
+        destroy(group)
 
     def _place(self) -> Hashable:
         """Where this process is; see `Blocks`."""
@@ -196,6 +199,7 @@ def start_torch_distributed() -> None:
         dist.init_process_group(
             "gloo", store=prefixed, rank=how.rank, world_size=how.size, timeout=limit
         )
+        _default[:] = [dist.group.WORLD]
     except RuntimeError as error:
         raise CutOffError(
             f"process {how.rank} of {how.size} cannot reach all others by Gloo: {error}; where "
@@ -208,12 +212,19 @@ def _end() -> None:
     """Stop Gloo's threads before Python ends: one that needs Python then ends the process.
 
     They free what they have sent, which is Python's. A group stops them when nobody has it any
-    more, whoever has a communicator.
+    more, whoever has a communicator. What the user's program has started, it ends itself.
     """
     for comm in list(_living):
         comm.close()
+    if _default:
+        destroy(_default.pop())
+
+
+def destroy(group: Any) -> None:
+    """Destroy a group of torch.distributed, unless the user's program has done so."""
     if dist.is_initialized():
-        dist.destroy_process_group()
+        with suppress(ValueError):  # it is unknown
+            dist.destroy_process_group(group)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gossip.comm.base import Pending
 from gossip.comm.blocks import Finish
-from gossip.comm.distributed import Gloo, as_bytes, connected
+from gossip.comm.distributed import Gloo, as_bytes, connected, destroy
 from gossip.comm.place import machine
 from gossip.comm.plan import Plan
 from gossip.errors import UserError
@@ -56,8 +56,9 @@ class Nccl(Gloo):
 
     def close(self) -> None:
         """Let go of torch.distributed; there are no more calls."""
+        group, self._gpus = self._gpus, None
+        destroy(group)
         super().close()
-        self._gpus = None
 
     def _place(self) -> Hashable:
         """No two processes see the same memory."""
@@ -142,5 +143,6 @@ def check_gpus(
         f"processes {', '.join(map(str, shared))} share GPUs, which NCCL allows from version "
         f"{least} on with {SHARED_GPUS}=1; here are NCCL {here} and {SHARED_GPUS}="
         f"{environment.get(SHARED_GPUS, '')}: start as many processes on a host as it has GPUs "
-        "(each may host several learners), or use --backend mpi or gloo"
+        "(each may host several learners), each on its own (gossip.compute.place), or use the "
+        "backend mpi or gloo"
     )
