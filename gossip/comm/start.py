@@ -172,7 +172,7 @@ def _nccl(wanted: Wanted) -> Make:
     if not wanted.device.startswith("cuda"):
         raise UserError(
             f"backend 'nccl' sends between GPUs, but the rows are to be on the {wanted.device}; "
-            "use --device auto or cuda, or --backend mpi or gloo"
+            "put them on a GPU (--device auto), or use --backend mpi or gloo"
         )
     from gossip.comm.nccl import Nccl
 

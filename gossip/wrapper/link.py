@@ -39,5 +39,6 @@ def connected(backend: str, timeout: float, device: str) -> Link:
 
 
 def device_of(parameters: Iterable[Tensor]) -> str:
-    """Where the first of them is; "cpu" if there is none."""
-    return next((str(parameter.device) for parameter in parameters), "cpu")
+    """Where the first of them is that is not on the CPU; "cpu" if all are."""
+    devices = (parameter.device for parameter in parameters)
+    return next((str(device) for device in devices if device.type != "cpu"), "cpu")
