@@ -1,5 +1,6 @@
 """The exchange alone, with nothing to hide behind, against a copy of the same rows."""
 
+import gc
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, cycle
@@ -36,6 +37,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
             sent = sent_by_mixing(name, comm.n)
             if not _fits((8 + 4 * sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
                 continue
+            gc.collect()  # the communicator of the case before, and its memory
             works = mixing(Mpi(comm.n), topology, x)
             yield _case(size, meeting, name, x, works, sent)
         yield _case(size, meeting, "mean", x, averaging(comm, x), sent_by_mean(comm.n))

@@ -1,5 +1,6 @@
 """How much of the exchange hides behind the gradient."""
 
+import gc
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -40,6 +41,7 @@ def _case(size: Size, meeting: Meeting, setting: Setting, topology: str, spare: 
         d=d,
         batch=BATCH,
     )
+    gc.collect()  # the communicator of the case before, and its memory
     bench = setting.bench(topology)
     works = {
         COMPUTE: Work(bench.compute),
