@@ -10,6 +10,7 @@ take most of the time. $JOB_TIMEOUT are the seconds that a process waits, $JOB_S
 
 import errno
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -124,6 +125,8 @@ def block():
 
 DEEDS = {"fail": fail, "mistake": mistake, "exit": sys.exit, "crash": os.abort, "leave": leave}
 DEEDS |= {"disconnect": disconnect, "nothing": lambda: None}
+# Before it sends its row: stopped from outside, it may be in a talk about whether to stop.
+DEEDS |= {"stop": lambda: os.kill(os.getpid(), signal.SIGSTOP)}
 DEEDS |= dict.fromkeys(("sleep", "absent"), lambda: time.sleep(60))
 
 
