@@ -38,8 +38,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
             if not _fits((8 + 4 * sent) * row_bytes, size, meeting, f"{name}, {row_bytes:,} bytes"):
                 continue
             gc.collect()  # the communicator of the case before, and its memory
-            works = mixing(Mpi(comm.n), topology, x)
-            yield _case(size, meeting, name, x, works, sent)
+            yield _case(size, meeting, name, x, mixing(Mpi(comm.n), topology, x), sent)
         yield _case(size, meeting, "mean", x, averaging(comm, x), sent_by_mean(comm.n))
 
 

@@ -15,6 +15,7 @@ from experiments.bench.variants import (
     sent_by_mean,
     sent_by_mixing,
 )
+from experiments.bench.workload import Bench
 from gossip import Gossip
 from gossip.comm.base import Communicator
 
@@ -96,12 +97,14 @@ def _by_gloo(setting: Setting) -> Work:
 
 
 def _with(setting: Setting, comm: Communicator, topology: str) -> Work:
-    bench = replace(setting, comm=comm).bench(topology)
-    return Work(bench.step, weights=lambda: bench.state.x[0])
+    return _stepping(replace(setting, comm=comm).bench(topology))
 
 
 def _ssgd(setting: Setting) -> Work:
-    bench = setting.bench("complete", "ssgd")
+    return _stepping(setting.bench("complete", "ssgd"))
+
+
+def _stepping(bench: Bench) -> Work:
     return Work(bench.step, weights=lambda: bench.state.x[0])
 
 

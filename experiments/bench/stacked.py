@@ -28,7 +28,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         learners = [Learner.of(bench, j) for j in range(n)]
         whole = Learner.of(Bench(study_of(1, n * batch, dataset=size.dataset), Stacked(1)))
         works = {
-            ONE_MODEL: Work(plain_step(whole)),
+            ONE_MODEL: Work(whole.training(whole.module())),
             STACKED: Work(bench.step),
             LOOP: Work(loop_over_modules(learners)[0]),
         }
@@ -74,19 +74,13 @@ def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         yield rows_of(case, times, "compute only")
 
 
-def plain_step(learner: Learner) -> Callable[[], None]:
-    """SGD on one torch module."""
-    return learner.training(learner.module())
-
-
 def loop_over_modules(
     learners: list[Learner],
 ) -> tuple[Callable[[], None], list[torch.nn.Module]]:
     """What one would write first: a loop over modules and an average over the ring; the modules."""
     modules = [learner.module() for learner in learners]
-    optimizers = [
-        learner.optimizer(module.parameters())
-        for learner, module in zip(learners, modules, strict=True)
+    trainings = [
+        learner.training(module) for learner, module in zip(learners, modules, strict=True)
     ]
     n = len(learners)
 
@@ -94,10 +88,8 @@ def loop_over_modules(
         with torch.no_grad():
             rows = [parameters_to_vector(module.parameters()) for module in modules]
             mixed = [(rows[j - 1] + rows[j] + rows[(j + 1) % n]) / 3 for j in range(n)]
-        for j, (learner, module, sgd) in enumerate(zip(learners, modules, optimizers, strict=True)):
-            sgd.zero_grad()
-            learner.backward(module)
-            sgd.step()
+        for j, (module, train) in enumerate(zip(modules, trainings, strict=True)):
+            train()
             with torch.no_grad():
                 increment = parameters_to_vector(module.parameters()) - rows[j]
                 vector_to_parameters(mixed[j] + increment, module.parameters())
