@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from gossip import Gossip
-from gossip.compute import place
+from gossip import Gossip, place
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=300)

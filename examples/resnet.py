@@ -10,8 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from gossip import Gossip
-from gossip.compute import place
+from gossip import Gossip, place
 from gossip.models import MODELS
 
 parser = argparse.ArgumentParser()

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 
 import tyro
 
-from experiments import (
-    date,
-    fig2,
-    lena,
-    lena_page,
-    page,
-    rivals,
-    rivals_page,
-    topology_comparison,
-)
-from experiments.command import Options, guarded
-from experiments.scale import Scale
+from experiments.common.command import Options, guarded
+from experiments.common.scale import Scale
+from experiments.date import __main__ as date
+from experiments.dpsgd import fig2, page
+from experiments.dpsgd import topologies as topology_comparison
+from experiments.lena import __main__ as lena
+from experiments.lena import page as lena_page
+from experiments.rivals import __main__ as rivals
+from experiments.rivals import page as rivals_page
 
 PAGES: dict[str, Callable[[Scale], None]] = {
     "lena.csv": lena_page.write,

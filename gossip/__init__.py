@@ -3,12 +3,13 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gossip.comm.start import prepare_environment
+from gossip.comm.startup.environment import prepare_environment
 
 if TYPE_CHECKING:
+    from gossip.task.device import place
     from gossip.wrapper import Averager, Gossip
 
-__all__ = ["Averager", "Gossip"]
+__all__ = ["Averager", "Gossip", "place"]
 __version__ = "0.1.0"
 
 # Threads per process and MPI's yielding are read when torch and MPI start, so they are decided
@@ -16,8 +17,11 @@ __version__ = "0.1.0"
 prepare_environment()
 
 
+_HOMES = {"Averager": "gossip.wrapper", "Gossip": "gossip.wrapper", "place": "gossip.task.device"}
+
+
 def __getattr__(name: str) -> Any:
-    """The wrappers, imported when they are asked for: the rest does without torch."""
-    if name in __all__:
-        return getattr(importlib.import_module("gossip.wrapper"), name)
+    """The public names, imported when they are asked for: the rest does without torch."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

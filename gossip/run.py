@@ -10,22 +10,23 @@ from typing import Annotated
 import tyro
 
 from gossip.comm.base import Communicator
-from gossip.comm.failure import Position, ending_the_job
-from gossip.comm.start import CutOffError, Make, choose, leave, speaks
-from gossip.comm.stop import Stop
-from gossip.comm.together import agree, on_first, together
-from gossip.compute import place
+from gossip.comm.connect import Make, choose
+from gossip.comm.shutdown.failure import Position, ending_the_job
+from gossip.comm.shutdown.stop import Stop
+from gossip.comm.startup.environment import CutOffError, leave, speaks
+from gossip.comm.startup.together import agree, on_first, together
 from gossip.config import WIRES, Config
+from gossip.config.presets import PRESETS, starting_point
 from gossip.errors import UserError
-from gossip.identity import differences, fingerprints
-from gossip.job import Job, new_folder, say
-from gossip.loops import check
-from gossip.memory import keep_memory
-from gossip.presets import PRESETS, starting_point
-from gossip.record import Record
-from gossip.restart import learners_left
+from gossip.loop.survivors import LostProcessError
+from gossip.malloc import keep_memory
+from gossip.runs.dispatch import check
+from gossip.runs.identity import differences, fingerprints
+from gossip.runs.job import Job, new_folder, say
+from gossip.runs.recorder import Record
+from gossip.storage.glance import learners_left
 from gossip.study import Study, prepare
-from gossip.survivors import LostProcessError
+from gossip.task.device import place
 
 STACKS = "stacks.txt"
 """In the run folder: what all processes were doing when a message was overdue."""

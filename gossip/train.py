@@ -8,18 +8,18 @@ from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
 from gossip.algorithms import Algorithm, Gradient, State, Step
+from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
-from gossip.closing import finish, heard, measured, weights_are_finite
 from gossip.comm.base import Communicator
-from gossip.comm.failure import Position
-from gossip.comm.stop import Wish
-from gossip.live import Live, begin, snapshot
-from gossip.loss_scale import COLUMN as LOSS_SCALE
+from gossip.comm.shutdown.failure import Position
+from gossip.comm.shutdown.stop import Wish
+from gossip.loop.evaluation import finish, measured
+from gossip.loop.nonfinite import counted, heard, note, weights_are_finite
+from gossip.loop.outcome import Keep, Outcome, Record, Rows, Talk, at_every_step
+from gossip.loop.run_state import Live, begin, snapshot
+from gossip.loop.survivors import LostProcessError, can_lose
 from gossip.monitor import Moment
-from gossip.nonfinite import counted, note
-from gossip.outcome import Keep, Outcome, Record, Rows, Talk, at_every_step
 from gossip.study import Study
-from gossip.survivors import LostProcessError, can_lose
 from gossip.task import Gradients
 
 

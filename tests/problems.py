@@ -10,10 +10,10 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from gossip.algorithms import Gradient
-from gossip.anatomy import Layer
 from gossip.models import mlp
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.task import Gradients, Task
+from gossip.task.layers import Layer
 
 
 def complete(n: int) -> csr_array:

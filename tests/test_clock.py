@@ -2,8 +2,8 @@
 
 import pytest
 
-from gossip import clock as clock_module
-from gossip.clock import PHASES, Clock
+from gossip.loop import clock as clock_module
+from gossip.loop.clock import PHASES, Clock
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import tomli_w
 
-from gossip.config import Config, Data, Gossip, Rate, from_tables, load, to_tables
+from gossip.config import Averaging, Config, Data, Rate, from_tables, load, to_tables
 from gossip.errors import UserError
 from gossip.keyvalue import parse_options
 from gossip.run import parse
@@ -17,7 +17,7 @@ def test_toml_round_trip_is_the_identity():
     config = Config(
         algorithm=("ssgd-star",),
         epochs=2.5,
-        gossip=Gossip(learners=4, topology="small-world", topology_options=("degree=2",)),
+        gossip=Averaging(learners=4, topology="small-world", topology_options=("degree=2",)),
         data=Data(dataset="digits", data_dir="/somewhere", replacement=True),
         rate=Rate(
             lr=0.1,

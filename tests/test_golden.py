@@ -11,7 +11,7 @@ import pytest
 
 from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.study import algorithm, prepare
 from gossip.train import train
 
@@ -24,7 +24,7 @@ def trace(name: str) -> dict[str, list[float]]:
     config = Config(
         algorithm=(name,),
         steps=20,
-        gossip=Gossip(learners=5, noise_std=0.05),
+        gossip=Averaging(learners=5, noise_std=0.05),
         data=Data(dataset="digits", batch_size=20),
         model=Model(widths=(16,), dtype="float64"),
         rate=Rate(lr=0.5, momentum=0.5, weight_decay=1e-3, decay="cosine"),

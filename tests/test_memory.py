@@ -8,7 +8,7 @@ import pytest
 
 PROBE = """
 import resource, sys, torch
-from gossip.memory import keep_memory
+from gossip.malloc import keep_memory
 kept = keep_memory() if "keep" in sys.argv else None
 def step():
     torch.empty(2**24).fill_(1.0)  # 64 MB: above any threshold of glibc's

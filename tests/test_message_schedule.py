@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from gossip.comm.schedule import Edge, edges, rounds
+from gossip.comm.transports.edge_colouring import Edge, edges, rounds
 
 matrices = st.builds(
     lambda processes, local, density, seed: (

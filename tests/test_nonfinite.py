@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from gossip import run, trace
-from gossip.anatomy import Layer
+from gossip.comm.shutdown.stop import Answer
 from gossip.comm.stacked import Stacked
-from gossip.comm.stop import Answer
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
-from gossip.folder import read_summary
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.config.reliability import Reliability
+from gossip.loop.verdict import PATIENCE_STEPS, Verdict
 from gossip.optim import OPTIMIZERS, FlatOptimizer
-from gossip.reliability import Reliability
+from gossip.storage.folder import read_summary
 from gossip.study import algorithm, prepare
+from gossip.task.layers import Layer
 from gossip.train import train
-from gossip.verdict import PATIENCE_STEPS, Verdict
 
 BRIGHT = 25.0
 """A few of the digits have more ink than this; they are the ones whose gradient overflows."""
@@ -45,7 +45,7 @@ def config(name: str, policy: str, **more) -> Config:
     return Config(
         algorithm=(name,),
         steps=30,
-        gossip=Gossip(learners=4),
+        gossip=Averaging(learners=4),
         data=Data(dataset="digits", batch_size=8),
         model=Model(model="tests.test_nonfinite:Poisoned"),
         rate=Rate(lr=0.1, momentum=0.9),

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gossip.anatomy import Layer
 from gossip.optim import OPTIMIZERS
+from gossip.task.layers import Layer
 from tests.problems import optimizer
 
 LAYERS = (Layer("w", 0, 12, torch.Size((3, 4))), Layer("b", 12, 15, torch.Size((3,))))

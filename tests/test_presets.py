@@ -7,11 +7,11 @@ import pytest
 import tomli_w
 
 from gossip.config import Config, Rate, from_tables, to_tables
+from gossip.config.presets import PRESETS, apply
 from gossip.errors import UserError
-from gossip.presets import PRESETS, apply
-from gossip.recipe import budget, rule
 from gossip.run import parse
 from gossip.schedule.course import ONE_LAYER
+from gossip.study.rate_rule import budget, rule
 
 RECIPES = ("goyal", "ibm-asr", "wolf-naacl")
 

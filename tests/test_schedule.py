@@ -12,11 +12,11 @@ import torch
 
 from gossip.comm.stacked import Stacked
 from gossip.rates import DECAYS, Budget, Controller, Setting
-from gossip.recipe import budget, rule
 from gossip.run import parse
 from gossip.schedule import Course, courses
 from gossip.schedule.__main__ import main
 from gossip.schedule.course import ONE_LAYER
+from gossip.study.rate_rule import budget, rule
 from gossip.task import Gradients
 
 IMAGENET = {2**q: (2 ** (2.5 + (q - 10) / 2), 10 / 2 ** (15 - q)) for q in range(10, 16)}

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments import fig2
-from experiments.scale import Scale, smoke
-from gossip import folder as run_folder
-from gossip import sweep
+from experiments.common.scale import Scale, smoke
+from experiments.dpsgd import fig2
 from gossip.config import Config
 from gossip.errors import UserError
+from gossip.runs import sweep
+from gossip.storage import folder as run_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,7 +60,7 @@ def test_a_failing_run_is_named_and_the_others_are_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_keeps_what_is_finished(tmp_path: Path, signum: int) -> None:
-    command = [sys.executable, "-m", "experiments.fig2", "--smoke", "--folder", str(tmp_path)]
+    command = [sys.executable, "-m", "experiments.dpsgd.fig2", "--smoke", "--folder", str(tmp_path)]
     # A test run in the background ignores Ctrl-C, and its children would inherit that.
     hears = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from gossip.anatomy import Layer, layer_squares
 from gossip.errors import UserError
 from gossip.models import lenet, mlp, softmax
-from gossip.samples import CHUNK
 from gossip.task import Task
+from gossip.task.layers import Layer, layer_squares
+from gossip.task.samples import CHUNK
 from tests.problems import ArraySamples, digits_task
 
 LOCAL, BATCH = 5, 12
@@ -56,7 +56,7 @@ def test_squares_of_a_shared_row_are_those_of_each_learners_gradient(
     build, options = SMALL[name]
     shared = digits_task(build, engine=engine, **options)
     x, inputs, labels = rows_and_batch(shared)
-    monkeypatch.setattr("gossip.task.ROWS_AT_ONCE", at_once * shared.d)
+    monkeypatch.setattr("gossip.task.task.ROWS_AT_ONCE", at_once * shared.d)
     values, losses, squares = shared.gradient(x[:1], inputs, labels, squares=True)
     each = [
         shared.gradient(x[:1], inputs[j : j + 1], labels[j : j + 1], squares=True)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gossip.verdict import PATIENCE_STEPS, Verdict
+from gossip.loop.verdict import PATIENCE_STEPS, Verdict
 
 
 def followed(losses) -> Verdict:

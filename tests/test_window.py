@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from gossip.comm import futex
-from gossip.comm.overdue import Waiting
-from gossip.comm.window import SLOTS, Window, size
+from gossip.comm.node import futex
+from gossip.comm.node.window import SLOTS, Window, size
+from gossip.comm.shutdown.overdue import Waiting
 
 pytestmark = [
     pytest.mark.skipif(not futex.available(), reason="no shared memory to wait on here"),

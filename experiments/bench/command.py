@@ -17,8 +17,8 @@ from experiments.bench.measure import Meeting
 from experiments.bench.rows import Row
 from experiments.bench.size import FULL, QUICK, SMOKE, Size
 from gossip.errors import UserError, one_of
-from gossip.memory import keep_memory
-from gossip.sweep import stop_on_sigterm
+from gossip.malloc import keep_memory
+from gossip.runs.sweep import stop_on_sigterm
 
 
 @dataclass(frozen=True, kw_only=True)

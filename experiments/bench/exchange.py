@@ -16,7 +16,7 @@ from experiments.bench.rows import Case, Label, Row, rows_of
 from experiments.bench.size import Size, memory_bytes
 from experiments.bench.variants import TOPOLOGIES, sent_by_mean, sent_by_mixing
 from gossip.comm.base import Communicator
-from gossip.comm.start import start_mpi
+from gossip.comm.startup.environment import start_mpi
 
 MEMCPY = "memcpy"
 MIX, COPIED, MEAN = "start_mix, finished", "start_mix of rows elsewhere, finished", "mean"
@@ -27,7 +27,7 @@ BYTES_PER_NUMBER = 4
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """A case for each size of a row, topology and, at last, the average over all."""
-    from gossip.comm.mpi import Mpi
+    from gossip.comm.transports.mpi import Mpi
 
     comm = meeting.comm
     for row_bytes in size.message_bytes:

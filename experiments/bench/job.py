@@ -18,10 +18,11 @@ from experiments.bench.catalogue import TABLES
 from experiments.bench.measure import Meeting, StoppedError
 from experiments.bench.size import SIZES
 from gossip.comm.base import Communicator
-from gossip.comm.failure import ending_the_job
-from gossip.comm.position import Position
-from gossip.comm.start import connect, num_cores, start_mpi
-from gossip.memory import keep_memory
+from gossip.comm.connect import connect
+from gossip.comm.shutdown.failure import ending_the_job
+from gossip.comm.shutdown.position import Position
+from gossip.comm.startup.environment import num_cores, start_mpi
+from gossip.malloc import keep_memory
 
 POLL_SECONDS = 0.002
 

@@ -78,20 +78,20 @@ def _copying(setting: Setting, rows: int) -> Work:
 
 
 def _dpsgd(setting: Setting, topology: str) -> Work:
-    from gossip.comm.mpi import Mpi
+    from gossip.comm.transports.mpi import Mpi
 
     # Not that of all: the rows which variants keep would leave one another no shared memory.
     return _with(setting, Mpi(setting.comm.n), topology)
 
 
 def _by_mpi(setting: Setting) -> Work:
-    from gossip.comm.mpi import Mpi
+    from gossip.comm.transports.mpi import Mpi
 
     return _with(setting, Mpi(setting.comm.n, place=setting.comm.process), "ring")
 
 
 def _by_gloo(setting: Setting) -> Work:
-    from gossip.comm.distributed import Gloo
+    from gossip.comm.transports.gloo import Gloo
 
     return _with(setting, Gloo(setting.comm.n, place=setting.comm.process), "ring")
 

@@ -31,7 +31,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 
 def _case(size: Size, meeting: Meeting, setting: Setting, topology: str, spare: int) -> list[Row]:
     n, d = setting.comm.n, len(setting.learner.start)
-    from gossip.comm.mpi import Mpi
+    from gossip.comm.transports.mpi import Mpi
 
     case = Case(
         table="overlap",

@@ -16,8 +16,8 @@ from torch.nn.utils import parameters_to_vector
 from experiments.bench.measure import Work
 from experiments.bench.ours import trained
 from experiments.bench.variants import Setting, Variant, sent_by_mean
-from gossip.comm import rendezvous
 from gossip.comm.base import Communicator
+from gossip.comm.startup import rendezvous
 
 DDP, AVERAGER, DECENT = "DistributedDataParallel", "PeriodicModelAverager(1)", "decent-dp"
 LOOPBACK = Path("/sys/class/net/lo")

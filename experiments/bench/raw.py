@@ -15,7 +15,7 @@ from experiments.bench.variants import (
     sent_by_mean,
     sent_by_mixing,
 )
-from gossip.comm.start import start_mpi
+from gossip.comm.startup.environment import start_mpi
 from topologies import Topology
 
 RAW = "raw MPI"

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from experiments import tables
 from experiments.bench.measure import Times, summary
+from experiments.common import tables
 
 NAN = float("nan")
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gossip.comm.start import num_cores
+from gossip.comm.startup.environment import num_cores
 
 MLP_42K, MLP_670K = (50, 50), (512, 512)
 MLP_6M, MLP_24M = (2048, 2048), (4096, 4096, 1024)

@@ -11,8 +11,8 @@ from experiments.bench.measure import Meeting, Work, interleaved
 from experiments.bench.rows import Case, Row, rows_of
 from experiments.bench.size import Size
 from experiments.bench.workload import Bench, Learner, study_of
+from gossip.comm.connect import connect
 from gossip.comm.stacked import Stacked
-from gossip.comm.start import connect
 
 ONE_MODEL, STACKED, LOOP = "one model, n B", "stacked DPSGD", "loop over n modules"
 MIXING_N, MIXING_D = 16, 42_310

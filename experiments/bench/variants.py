@@ -8,7 +8,7 @@ from experiments.bench.measure import Work
 from experiments.bench.rows import Label
 from experiments.bench.workload import Bench, Learner
 from gossip.comm.base import Communicator, Traffic, messages
-from gossip.config import Config, Gossip
+from gossip.config import Averaging, Config
 
 TOPOLOGIES = ("ring", "one-peer-exponential", "complete")
 
@@ -28,7 +28,7 @@ class Setting:
 
     def bench(self, topology: str = "ring", algorithm: str = "dpsgd") -> Bench:
         """The harness on another topology, with another algorithm."""
-        gossip = Gossip(learners=self.comm.n, topology=topology)
+        gossip = Averaging(learners=self.comm.n, topology=topology)
         return Bench(replace(self.config, gossip=gossip, algorithm=(algorithm,)), self.comm)
 
     def topology(self, name: str) -> topologies.Topology:

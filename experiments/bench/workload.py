@@ -13,7 +13,7 @@ from torch.nn.utils import vector_to_parameters
 
 from gossip.algorithms import Gradient
 from gossip.comm.base import Communicator
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.data import Dataset, from_arrays
 from gossip.models import mlp
 from gossip.rates import Controller
@@ -72,7 +72,7 @@ def study_of(
     own = f"{__name__}:{dataset}" if dataset in globals() else dataset
     return Config(
         algorithm=(algorithm,),
-        gossip=Gossip(learners=n, topology=topology),
+        gossip=Averaging(learners=n, topology=topology),
         data=Data(dataset=own, batch_size=batch, replacement=dataset == "few"),
         model=model or Model(),
         rate=rate or Rate(lr=LR),

@@ -7,7 +7,7 @@ from experiments.bench import rows as table
 from experiments.gpu_check.job import Job, main
 from experiments.gpu_check.switches import compared
 from experiments.gpu_check.training import resnet
-from gossip.compute import Compute
+from gossip.config.compute import Compute
 from gossip.errors import UserError
 
 

@@ -22,8 +22,9 @@ from experiments.gpu_check.cases import MIXES, TOLERANCES, Case, cases
 from experiments.gpu_check.job import Job, left_out, main_across
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute, place
 from gossip.config import Config, Model
+from gossip.config.compute import Compute
+from gossip.task.device import place
 
 STAYS = 0.9
 """Share of a mixed row in the next; the rest is new, or all rows would soon be the same."""

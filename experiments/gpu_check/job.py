@@ -11,12 +11,13 @@ import tyro
 from experiments.gpu_check.running import CANNOT, LEFT_OUT
 from experiments.gpu_check.size import FULL, SMOKE, Size
 from gossip.comm.base import Communicator
-from gossip.comm.failure import ending_the_job
-from gossip.comm.position import Position
-from gossip.comm.start import connect, speaks
-from gossip.compute import place
+from gossip.comm.connect import connect
+from gossip.comm.shutdown.failure import ending_the_job
+from gossip.comm.shutdown.position import Position
+from gossip.comm.startup.environment import speaks
 from gossip.errors import UserError
-from gossip.memory import keep_memory
+from gossip.malloc import keep_memory
+from gossip.task.device import place
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from experiments.gpu_check.job import Job, main_across
 from experiments.gpu_check.size import Widths
 from experiments.gpu_check.timing import meeting_on, timed
 from gossip.comm.base import Communicator
-from gossip.compute import Compute
 from gossip.config import Model
+from gossip.config.compute import Compute
 
 STEP, IN_TURN = "step", "step without overlap"
 

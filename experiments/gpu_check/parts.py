@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gossip.errors import UserError
-from gossip.launch import find_mpirun
+from gossip.launch.mpirun import find_mpirun
 
 MODULES = "experiments.gpu_check"
 

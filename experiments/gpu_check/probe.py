@@ -7,8 +7,8 @@ import torch
 import topologies
 from experiments.gpu_check.job import Job, main_across
 from gossip.comm.base import Communicator
-from gossip.compute import place
 from gossip.errors import UserError
+from gossip.task.device import place
 
 
 def meet(job: Job, comm: Communicator) -> None:

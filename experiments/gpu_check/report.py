@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments import tables
 from experiments.bench import rows
 from experiments.bench import show as bench
+from experiments.common import tables
 from experiments.gpu_check.parts import Part
 from experiments.gpu_check.running import LEFT_OUT, Ended
 

@@ -16,7 +16,8 @@ from experiments.gpu_check.job import Job, main
 from experiments.gpu_check.timing import meeting_on, settle, timed
 from experiments.gpu_check.training import MLP, Net, resnet
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute, place
+from gossip.config.compute import Compute
+from gossip.task.device import place
 
 Step = Callable[[], None]
 STEPS = 3

@@ -12,8 +12,9 @@ from experiments.gpu_check.job import Job, left_out, main
 from experiments.gpu_check.timing import meeting_on, timed
 from experiments.gpu_check.training import MLP, Net, resnet
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute, place
+from gossip.config.compute import Compute
 from gossip.errors import UserError
+from gossip.task.device import place
 
 PLAIN, EAGER = "float32", "each kernel launched"
 GRAPH_LEARNERS = 16

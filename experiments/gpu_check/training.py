@@ -10,12 +10,12 @@ from torch.nn.functional import cross_entropy
 
 from experiments.bench.workload import Bench, study_of
 from gossip.algorithms import Gradient
+from gossip.algorithms.loss_scale import LossScale
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute
 from gossip.config import Config, Model
+from gossip.config.compute import Compute
 from gossip.data import Dataset
-from gossip.loss_scale import LossScale
 from gossip.models import MODELS
 
 

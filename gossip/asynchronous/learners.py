@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import AdPsgd
-from gossip.comm.failure import Position
-from gossip.live import Live
+from gossip.comm.shutdown.failure import Position
+from gossip.loop.run_state import Live
 from gossip.study import Study
 
 COLUMNS = (

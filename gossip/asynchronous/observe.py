@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from gossip.asynchronous.learners import Learners
-from gossip.closing import finish, measured
-from gossip.live import Live
+from gossip.loop.evaluation import finish, measured
+from gossip.loop.outcome import Rows
+from gossip.loop.run_state import Live
 from gossip.monitor import Moment
-from gossip.outcome import Rows
 from gossip.study import Study
 
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from torch import Tensor
 
+from gossip.asynchronous.counter import HURRY, Counter
 from gossip.asynchronous.learners import Learners
+from gossip.asynchronous.pairwise import Pairwise
 from gossip.asynchronous.partners import partner
-from gossip.comm.counter import HURRY, Counter
-from gossip.comm.overdue import Waiting
-from gossip.comm.pairwise import Pairwise
+from gossip.comm.shutdown.overdue import Waiting
 from gossip.study import Study
 
 PATIENCE_SECONDS, PATIENCE_GRADIENTS = 0.05, 10

@@ -9,12 +9,12 @@ from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.observe import finished, observe
 from gossip.asynchronous.simulation import Simulation
 from gossip.checkpoint import Snapshot
-from gossip.closing import heard, weights_are_finite
-from gossip.comm.failure import Position
-from gossip.comm.stop import Wish
+from gossip.comm.shutdown.failure import Position
+from gossip.comm.shutdown.stop import Wish
 from gossip.errors import UserError
-from gossip.live import begin, snapshot
-from gossip.outcome import Keep, Outcome, Record, Talk, at_every_step
+from gossip.loop.nonfinite import heard, weights_are_finite
+from gossip.loop.outcome import Keep, Outcome, Record, Talk, at_every_step
+from gossip.loop.run_state import begin, snapshot
 from gossip.study import Study
 
 if TYPE_CHECKING:  # needs MPI

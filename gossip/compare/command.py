@@ -13,20 +13,21 @@ import msgspec
 import tyro
 from tyro.conf import Fixed, Suppress, arg
 
-from gossip import algorithms, data, presets, sweep
+from gossip import algorithms, data
 from gossip.compare import methods, result
 from gossip.compare.comparison import Comparison
 from gossip.compare.options import PLACES, SHARED
-from gossip.config import Config, Gossip, Monitoring, from_tables, load, to_tables
+from gossip.config import Averaging, Config, Monitoring, from_tables, load, presets, to_tables
+from gossip.config.presets import PRESETS
+from gossip.config.reliability import Reliability
 from gossip.errors import UserError
-from gossip.presets import PRESETS
-from gossip.reliability import Reliability
+from gossip.runs import sweep
 
 NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommonGossip(Gossip):
+class CommonGossip(Averaging):
     """Who averages with whom."""
 
     learners: Suppress[Fixed[int]] = 1

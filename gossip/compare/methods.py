@@ -4,13 +4,12 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from gossip import presets
 from gossip.algorithms import NAMES
 from gossip.compare.options import changed, dashed, free, reset
-from gossip.config import Config
+from gossip.config import Config, presets
+from gossip.config.presets import GOES_WITH, PRESETS
 from gossip.errors import UserError, one_of
 from gossip.keyvalue import parse_options
-from gossip.presets import GOES_WITH, PRESETS
 
 SINGLE = "single"
 """One learner, no scaling, no warm-up: what the others are measured by (SPEC 5.8)."""

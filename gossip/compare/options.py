@@ -8,7 +8,7 @@ import msgspec
 
 from gossip.config import Config, to_tables
 from gossip.errors import UserError, lookup
-from gossip.tables import flat
+from gossip.storage.tables import flat
 
 SHARED = (
     *("learners", "seed", "steps", "epochs", "backend"),

@@ -74,7 +74,7 @@ def entries(comparison: Comparison, chosen: Mapping[Cell, Values] | None = None)
 
 
 def plan(comparison: Comparison, chosen: Mapping[Cell, Values] | None = None) -> dict[str, Config]:
-    """The runs of `entries`, as `gossip.sweep.run_all` takes them."""
+    """The runs of `entries`, as `gossip.runs.sweep.run_all` takes them."""
     return {entry.key: entry.config for entry in entries(comparison, chosen)}
 
 

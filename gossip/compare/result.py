@@ -9,17 +9,17 @@ import msgspec
 import tomli_w
 from rich.console import Console
 
-from gossip import folder as run_folder
-from gossip import sweep
-from gossip.comm.start import connect
+from gossip.comm.connect import connect
 from gossip.compare import pictures, rows, table
 from gossip.compare.comparison import Comparison, Values
 from gossip.compare.plan import Cell, Entry, choose, entries, plan
 from gossip.config import Config, to_tables
 from gossip.errors import UserError
 from gossip.report import Run, load_runs
+from gossip.runs import sweep
+from gossip.storage import folder as run_folder
+from gossip.storage.tables import flat, read_toml
 from gossip.study import prepare
-from gossip.tables import flat, read_toml
 
 FILE = "comparison.toml"
 RUNS = "runs"

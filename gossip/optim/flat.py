@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from gossip.anatomy import Layer
 from gossip.errors import UserError
+from gossip.task.layers import Layer
 
 Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
 """Makes a torch optimizer over parameter groups, for example partial(torch.optim.SGD, lr=1)."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from gossip.anatomy import Layer, layer_squares
 from gossip.checkpoint.tree import Parts, apart, together
 from gossip.comm.base import Communicator
 from gossip.task import Gradients
+from gossip.task.layers import Layer, layer_squares
 
 
 @dataclass(frozen=True, kw_only=True)

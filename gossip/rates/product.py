@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gossip.anatomy import Layer
 from gossip.rates.base import Budget, Norms, Observation, Rated, norms
 from gossip.rates.decay import Decay
 from gossip.rates.ratio import LayerRatio
 from gossip.rates.scaling import Scale, Scaling
 from gossip.rates.variance import Averages, GradientVariance, Variance
 from gossip.rates.warmup import Warmup
+from gossip.task.layers import Layer
 
 
 class Memory(NamedTuple):

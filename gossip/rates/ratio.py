@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gossip.anatomy import Layer, layer_squares
 from gossip.errors import UserError, one_of
+from gossip.task.layers import Layer, layer_squares
 
 LAYER_RATIOS = ("off", "fixed", "quantile")
 """What `--layer-ratio` offers."""

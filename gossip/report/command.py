@@ -9,11 +9,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from gossip import folder as run_folder
 from gossip import trace
 from gossip.errors import UserError
 from gossip.report.runs import Run, load_runs
 from gossip.report.table import summary_table
+from gossip.storage import folder as run_folder
 
 _WIDTH_OF_A_FILE = 160
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]

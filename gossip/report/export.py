@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from gossip import folder as run_folder
 from gossip.errors import UserError
 from gossip.report.figures import study_figure, svg
 from gossip.report.runs import Run, heading
 from gossip.report.table import cells, cells_shown
-from gossip.tables import flat
+from gossip.storage import folder as run_folder
+from gossip.storage.tables import flat
 
 _PAGE = """<!doctype html>
 <html lang="en">

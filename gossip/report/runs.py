@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gossip import folder as run_folder
 from gossip import trace
-from gossip.tables import flat
+from gossip.storage import folder as run_folder
+from gossip.storage.tables import flat
 
 NAMES = {"dpsgd": "DPSGD", "ssgd": "SSGD", "ssgd-star": "SSGD*"}
 """Algorithms as the literature writes them; others keep their name."""
@@ -61,7 +61,7 @@ class Run:
 
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:
-    """The runs of `gossip.folder.find_runs`, each with a label of its own.
+    """The runs of `gossip.storage.folder.find_runs`, each with a label of its own.
 
     Raises:
         UserError: a path holds no run, or a file in it cannot be read.

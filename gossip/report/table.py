@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from gossip.clock import PHASES
+from gossip.loop.clock import PHASES
 from gossip.report.runs import Run, heading
 from gossip.report.series import early_and_late, last_finite
 

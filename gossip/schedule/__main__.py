@@ -10,12 +10,12 @@ import tyro
 from rich.console import Console
 
 from gossip.config import Config
+from gossip.config.presets import PRESETS, starting_point
 from gossip.data import DATASETS
 from gossip.errors import UserError
-from gossip.presets import PRESETS, starting_point
-from gossip.recipe import budget, idle, rule, warnings
 from gossip.schedule import show
 from gossip.schedule.course import ONE_LAYER, courses
+from gossip.study.rate_rule import budget, idle, rule, warnings
 
 _WIDTH_OF_A_FILE = 120
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]

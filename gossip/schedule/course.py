@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from gossip.anatomy import Layer
 from gossip.rates import Norms, Product
 from gossip.rates.product import Memory, Paced
 from gossip.rates.warmup import Sums
+from gossip.task.layers import Layer
 
 ONE_LAYER = (Layer("all", 0, 1, torch.Size([1])),)
 """Stands for the model: without weights all its layers have the same rate."""

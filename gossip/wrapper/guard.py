@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from gossip.comm.failure import RELAY_SECONDS, SPEAKER_SECONDS, Host
-from gossip.comm.position import Position
-from gossip.comm.rendezvous import end_job
-from gossip.comm.start import CutOffError, launched, speaks
+from gossip.comm.shutdown.failure import RELAY_SECONDS, SPEAKER_SECONDS, Host
+from gossip.comm.shutdown.position import Position
+from gossip.comm.startup.environment import CutOffError, speaks
+from gossip.comm.startup.launchers import launched
+from gossip.comm.startup.rendezvous import end_job
 from gossip.errors import UserError
 
 if TYPE_CHECKING:

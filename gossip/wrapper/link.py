@@ -7,8 +7,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gossip.comm.base import Communicator
-from gossip.comm.position import Position
-from gossip.comm.start import connect, launched
+from gossip.comm.connect import connect
+from gossip.comm.shutdown.position import Position
+from gossip.comm.startup.launchers import launched
 from gossip.wrapper import guard
 
 
@@ -24,7 +25,7 @@ def connected(backend: str, timeout: float, device: str) -> Link:
     """The link over a backend, made at the first call. Collective.
 
     Args:
-        backend: one of `gossip.comm.start.BACKENDS`.
+        backend: one of `gossip.comm.connect.BACKENDS`.
         timeout: seconds that a process may wait for others; 0: for ever.
         device: where the weights are, such as "cpu" or "cuda:1".
 

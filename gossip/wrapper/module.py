@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from gossip.comm.base import Communicator, Traffic
-from gossip.comm.together import on_all
+from gossip.comm.startup.together import on_all
 from gossip.errors import UserError, one_of
 from gossip.wrapper import statistics
-from gossip.wrapper.alike import agree_on_tensors, broadcast, refuse_quantised
+from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
 from gossip.wrapper.options import agree_on_options, check_mix_every, check_timeout, topology_for
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
-from gossip.wrapper.spread import measured
+from gossip.wrapper.same_tensors import agree_on_tensors, broadcast, refuse_quantised
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
@@ -59,7 +59,7 @@ class Gossip(nn.Module):
         topology_options: of the topology.
         weights: rule that makes W of a graph; None: the topology's own.
         seed: of random topologies.
-        backend: "auto", or another of `gossip.comm.start.BACKENDS`.
+        backend: "auto", or another of `gossip.comm.connect.BACKENDS`.
         timeout: seconds that a process may wait for others before the job ends; 0: for ever.
             That of a script's first wrapper holds for all.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import topologies
 from gossip.comm.base import Communicator
-from gossip.comm.together import agree
+from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 
 

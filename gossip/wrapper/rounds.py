@@ -13,7 +13,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from gossip.comm.position import Position
+from gossip.comm.shutdown.position import Position
 from gossip.errors import UserError
 from gossip.wrapper.orders import Order
 from gossip.wrapper.weights import Slot, Weights

@@ -13,8 +13,8 @@ from torch.optim.swa_utils import update_bn
 
 from gossip.algorithms import Dpsgd, Ssgd
 from gossip.comm.stacked import Stacked
-from gossip.samples import RECALIBRATION_CHUNK
 from gossip.task import Task
+from gossip.task.samples import RECALIBRATION_CHUNK
 from tests.problems import ArraySamples, complete, digits_task, optimizer, ring
 
 LOCAL, BATCH = 4, 10

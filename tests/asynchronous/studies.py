@@ -10,9 +10,9 @@ from gossip.algorithms import AdPsgd
 from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
-from gossip.outcome import Outcome, Rows
-from gossip.reliability import Reliability
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.config.reliability import Reliability
+from gossip.loop.outcome import Outcome, Rows
 from gossip.study import Study, prepare
 from tests.problems import optimizer
 
@@ -21,7 +21,7 @@ def config(n: int, *, lr: float = 0.3, steps: int = 40, every: int = 10, **parts
     chosen = Config(
         algorithm=("dpsgd",),
         steps=steps,
-        gossip=Gossip(learners=n, topology="complete"),
+        gossip=Averaging(learners=n, topology="complete"),
         data=Data(dataset="digits", batch_size=10),
         model=Model(widths=(12,), dtype="float64"),
         rate=Rate(lr=lr),

@@ -6,8 +6,8 @@ import torch
 
 from gossip import asynchronous
 from gossip.algorithms import AdPsgd
+from gossip.config.reliability import Reliability
 from gossip.optim import FlatOptimizer
-from gossip.reliability import Reliability
 from tests.asynchronous.studies import column, config, study
 
 

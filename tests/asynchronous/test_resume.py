@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gossip.comm.stop import Answer
+from gossip.comm.shutdown.stop import Answer
 from gossip.config import Model
 from gossip.errors import UserError
 from tests.asynchronous.studies import Drawer, Speeds, column, config, study, walk

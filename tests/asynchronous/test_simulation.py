@@ -6,7 +6,7 @@ import torch
 
 from gossip.algorithms import AdPsgd
 from gossip.asynchronous.partners import partner
-from gossip.config import Data, Gossip, Rate
+from gossip.config import Averaging, Data, Rate
 from gossip.errors import UserError
 from tests.asynchronous.studies import (
     Drawer,
@@ -26,7 +26,7 @@ def rows_of(n: int, d: int, seed: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize("topology", ["complete", "ring", "one-peer-exponential", "pull"])
 def test_without_a_rate_the_mean_stays_and_all_learners_come_to_it(topology):
-    gossip = Gossip(learners=8, topology=topology)
+    gossip = Averaging(learners=8, topology=topology)
     made = study(config(8, lr=0.0, steps=120, gossip=gossip))
     x = rows_of(8, made.task.d)
     outcome, _ = walk(made, start=start_of(made, x))
@@ -83,7 +83,7 @@ def test_staleness_behind_a_learner_twice_as_fast():
 
 def test_staleness_of_three_learners_on_a_chain():
     # On the chain 0 - 1 - 2 the ends can only average with 1, once each a round; 1 with either.
-    chain = Gossip(learners=3, topology="chain")
+    chain = Averaging(learners=3, topology="chain")
     made = study(config(3, steps=2, every=1, gossip=chain))
     first, second = partner(made, 1, 0), partner(made, 1, 1)
     taus = [1, 2, 2 if first == 2 else 1]  # round 0: 1 has 0's and its own
@@ -114,7 +114,7 @@ def test_one_event_contracts_the_variance_by_one_in_n_minus_one(n):
 
 
 def test_partners_are_neighbours_drawn_by_their_weights():
-    made = study(config(4, gossip=Gossip(learners=4, topology="ring")))
+    made = study(config(4, gossip=Averaging(learners=4, topology="ring")))
     drawn = [partner(made, 0, k) for k in range(400)]
     assert set(drawn) == {1, 3}
     assert abs(drawn.count(1) - 200) < 60
@@ -122,7 +122,7 @@ def test_partners_are_neighbours_drawn_by_their_weights():
 
 
 def test_nobody_is_asked_between_two_mixings_or_without_neighbours():
-    often = study(config(4, gossip=Gossip(learners=4, topology="complete", mix_every=3)))
+    often = study(config(4, gossip=Averaging(learners=4, topology="complete", mix_every=3)))
     asked = [partner(often, 2, k) is not None for k in range(9)]
     assert asked == [False, False, True] * 3
 

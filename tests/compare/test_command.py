@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gossip.compare.command import main, parse
-from gossip.folder import TRACE
+from gossip.storage.folder import TRACE
 
 SMALL = ["--dataset", "digits", "--epochs", "1", "--batch-size", "64", "--lr", "0.2"]
 

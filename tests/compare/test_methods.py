@@ -7,8 +7,8 @@ import pytest
 from gossip.compare import methods
 from gossip.compare.options import changed
 from gossip.config import Config, Rate
+from gossip.config.presets import PRESETS
 from gossip.errors import UserError
-from gossip.presets import PRESETS
 
 BASE = Config(epochs=2.0, rate=Rate(lr=0.3, decay="cosine"))
 

@@ -11,10 +11,10 @@ from gossip.compare.metrics import last_error
 from gossip.compare.plan import Cell, choose, entries, plan
 from gossip.compare.rows import rows, target
 from gossip.config import Config, Data
+from gossip.config.presets import PRESETS
 from gossip.errors import UserError
-from gossip.presets import PRESETS
-from gossip.recipe import budget
 from gossip.report import Run
+from gossip.study.rate_rule import budget
 from tests.compare.runs import run
 
 SAMPLES = 1_000

@@ -108,7 +108,7 @@ class Elsewhere(ExitStack):
 
 
 def replayed(function):
-    """What `gossip.capture.record` gives, by running the function again into the same memory."""
+    """As `gossip.task.cuda_graphs.record`, by running the function again into the same memory."""
     results = function()
 
     def replay():

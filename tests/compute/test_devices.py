@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from gossip import capture, compute
 from gossip.checkpoint import newest, read
 from gossip.comm.stacked import Stacked
-from gossip.comm.start import Launched
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.comm.startup.launchers import Launched
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate, compute
+from gossip.config.reliability import Reliability
 from gossip.data import device as data_device
 from gossip.data import load, on_device, splits
 from gossip.errors import UserError
-from gossip.identity import origin
-from gossip.loops import run_loop
-from gossip.reliability import Reliability
+from gossip.runs.dispatch import run_loop
+from gossip.runs.identity import origin
 from gossip.study import prepare
+from gossip.task import cuda_graphs, device
 from tests.compute.elsewhere import ELSEWHERE, Elsewhere, is_elsewhere, replayed
 from tests.resume.walks import Saved, timeless
 
 CASES = {
     "dpsgd": {"rate": Rate(lr=0.1, momentum=0.9)},
     "ssgd": {"rate": Rate(lr=0.1, scaling="adascale", warmup="fixed")},
-    "dpsgd-atc": {"gossip": Gossip(learners=4, order="atc", mix_every=2)},
-    "ssgd-star": {"gossip": Gossip(learners=4, noise_mode="persist")},
+    "dpsgd-atc": {"gossip": Averaging(learners=4, order="atc", mix_every=2)},
+    "ssgd-star": {"gossip": Averaging(learners=4, noise_mode="persist")},
     "ad-psgd": {"rate": Rate(lr=0.1, optimizer="adam")},
     "dpsgd-lena": {"rate": Rate(lr=0.1, scaling="lena", warmup="state-aware", optimizer="lars")},
     "dpsgd-ratio": {"rate": Rate(lr=0.01, layer_ratio="quantile", optimizer="adamw")},
@@ -56,7 +56,7 @@ def config(case: str) -> Config:
     common = Config(
         algorithm=(name,),
         steps=7,
-        gossip=Gossip(learners=4),
+        gossip=Averaging(learners=4),
         data=Data(dataset="digits", batch_size=8),
         model=Model(widths=(6,), dtype="float64"),
         rate=Rate(lr=0.1),
@@ -84,7 +84,7 @@ def test_every_part_keeps_to_the_device(case, tmp_path, monkeypatch):
     """Losses, weights and checkpoints are those of the CPU; no operation is on two devices."""
     expected, expected_rows = walked(config(case))
     monkeypatch.setattr(compute, "place", lambda name: ELSEWHERE)
-    monkeypatch.setattr(capture, "record", replayed)
+    monkeypatch.setattr(cuda_graphs, "record", replayed)
     with Elsewhere():
         outcome, rows = walked(config(case), tmp_path)
         again, tail = walked(config(case), start=first_checkpoint(tmp_path))
@@ -138,15 +138,15 @@ def test_gpus_are_dealt_to_the_processes_of_a_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     for rank, local, expected in ((0, 0, 0), (5, 1, 1), (6, 2, 0), (3, None, 1)):
-        monkeypatch.setattr(compute, "launched", lambda r=rank, k=local: Launched(r, 8, 4, k))
-        assert compute.place("auto") == torch.device("cuda", expected) == chosen[-1]
-    monkeypatch.setattr(compute, "launched", lambda: None)
-    assert compute.place("cuda") == torch.device("cuda", 0)
-    assert compute.place("cpu") == torch.device("cpu")
+        monkeypatch.setattr(device, "launched", lambda r=rank, k=local: Launched(r, 8, 4, k))
+        assert device.place("auto") == torch.device("cuda", expected) == chosen[-1]
+    monkeypatch.setattr(device, "launched", lambda: None)
+    assert device.place("cuda") == torch.device("cuda", 0)
+    assert device.place("cpu") == torch.device("cpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_one_sentence():
-    assert compute.place("auto") == torch.device("cpu")
+    assert device.place("auto") == torch.device("cpu")
     with pytest.raises(UserError, match=r"device=cuda: torch .* (without CUDA|sees 0 GPUs)"):
-        compute.place("cuda")
+        device.place("cuda")

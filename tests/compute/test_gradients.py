@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from gossip import capture, compute, run
-from gossip.capture import MOST_NUMBERS, Captured, expected_to_pay
+from gossip import run
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute
-from gossip.config import Config, Data, Gossip, Model, Rate
+from gossip.config import Averaging, Config, Data, Model, Rate, compute
+from gossip.config.compute import Compute
 from gossip.errors import UserError
-from gossip.gradients import of_steps
 from gossip.models.convolutional import cnn
 from gossip.models.deep import vgg
-from gossip.numerics import PLAIN, Numerics
 from gossip.study import algorithm, prepare
-from gossip.task import Gradients, Task
+from gossip.study.step_gradient import of_steps
+from gossip.task import Gradients, Task, cuda_graphs
+from gossip.task.cuda_graphs import MOST_NUMBERS, Captured, expected_to_pay
+from gossip.task.numerics import PLAIN, Numerics
 from gossip.train import train
 from tests.compute.elsewhere import ELSEWHERE, Elsewhere, replayed
 from tests.problems import ArraySamples, digits_task
@@ -29,7 +29,7 @@ def config(**options) -> Config:
     return Config(
         algorithm=("dpsgd",),
         steps=3,
-        gossip=Gossip(learners=4),
+        gossip=Averaging(learners=4),
         data=Data(dataset="digits", batch_size=10),
         model=Model(widths=(6,), dtype="float64"),
         rate=Rate(lr=0.05),
@@ -41,7 +41,7 @@ def config(**options) -> Config:
 def recorded(monkeypatch):
     """Counts recordings, which are made without a GPU."""
     made = []
-    monkeypatch.setattr(capture, "record", lambda f: made.append(f) or replayed(f))
+    monkeypatch.setattr(cuda_graphs, "record", lambda f: made.append(f) or replayed(f))
     return made
 
 
@@ -80,7 +80,7 @@ def broken(function) -> tuple[Gradients, None]:
 
 def test_a_model_that_cannot_be_recorded_is_noted_or_refused(monkeypatch):
     monkeypatch.setattr(compute, "place", lambda name: ELSEWHERE)
-    monkeypatch.setattr(capture, "record", broken)
+    monkeypatch.setattr(cuda_graphs, "record", broken)
     with Elsewhere():
         study = prepare(config(), Stacked(4))
         assert study.gradient == study.task.gradient

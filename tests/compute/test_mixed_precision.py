@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gossip.algorithms.loss_scale import GROWTH_INTERVAL, LossScale
 from gossip.comm.stacked import Stacked
-from gossip.compute import AMPS, Compute
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.config.compute import AMPS, Compute
+from gossip.config.reliability import Reliability
 from gossip.errors import UserError
-from gossip.loops import check
-from gossip.loss_scale import GROWTH_INTERVAL, LossScale
 from gossip.models import MODELS
-from gossip.reliability import Reliability
+from gossip.runs.dispatch import check
 from gossip.study import algorithm, prepare
 from gossip.task import Gradients
 from gossip.train import train
@@ -31,7 +31,7 @@ def config(name: str = "dpsgd", amp: str = "fp16", n: int = 4, **more) -> Config
         Config(
             algorithm=(name,),
             steps=14,
-            gossip=Gossip(learners=n),
+            gossip=Averaging(learners=n),
             data=Data(dataset="digits", batch_size=10),
             model=Model(widths=(8,)),
             rate=Rate(lr=0.05, momentum=0.9),

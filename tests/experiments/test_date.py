@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from experiments import date, date_claims, date_groups, date_page, date_plan, date_rows
-from experiments.date_plan import PARTS, TOGGLES
-from experiments.date_rows import Row
-from experiments.date_size import FULL, SMOKE, Study
-from experiments.scale import FULL as FULL_SCALE
-from experiments.scale import smoke
-from gossip.anatomy import Layer
+from experiments.common.scale import FULL as FULL_SCALE
+from experiments.common.scale import smoke
+from experiments.date import __main__ as date
+from experiments.date import claims as date_claims
+from experiments.date import groups as date_groups
+from experiments.date import page as date_page
+from experiments.date import plan as date_plan
+from experiments.date import rows as date_rows
+from experiments.date.plan import PARTS, TOGGLES
+from experiments.date.rows import Row
+from experiments.date.size import FULL, SMOKE, Study
 from gossip.config import Config
-from gossip.presets import PRESETS
-from gossip.recipe import budget, rule
+from gossip.config.presets import PRESETS
+from gossip.study.rate_rule import budget, rule
+from gossip.task.layers import Layer
 
 
 def known(key: str) -> float:

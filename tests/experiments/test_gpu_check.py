@@ -29,7 +29,7 @@ from experiments.gpu_check.job import Job
 from experiments.gpu_check.running import Ended, run
 from experiments.gpu_check.training import MLP, Trained
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute
+from gossip.config.compute import Compute
 from gossip.errors import UserError
 from topologies import TOPOLOGIES, build
 

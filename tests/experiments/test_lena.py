@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments import lena, lena_claims, lena_page, lena_plan
-from experiments.lena_plan import DIAGONAL, FULL, PARTS, SINGLE, cell, key
-from experiments.lena_rows import Row, read_csv, write_csv
-from experiments.lena_tables import Rows, percent, score, until
-from experiments.scale import FULL as SCALE
-from experiments.scale import smoke
+from experiments.common.scale import FULL as SCALE
+from experiments.common.scale import smoke
+from experiments.lena import __main__ as lena
+from experiments.lena import claims as lena_claims
+from experiments.lena import page as lena_page
+from experiments.lena import plan as lena_plan
+from experiments.lena.plan import DIAGONAL, FULL, PARTS, SINGLE, cell, key
+from experiments.lena.rows import Row, read_csv, write_csv
+from experiments.lena.tables import Rows, percent, score, until
 from gossip.config import Config
 from gossip.data import load
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import claims, outcomes
-from experiments.outcomes import Row
-from experiments.scale import smoke
-from gossip import folder as run_folder
+from experiments.common.scale import smoke
+from experiments.dpsgd import claims
+from experiments.dpsgd import rows as outcomes
+from experiments.dpsgd.rows import Row
 from gossip.report import Run, load_runs
+from gossip.storage import folder as run_folder
 from gossip.trace import Trace
 
 STEPS = 40

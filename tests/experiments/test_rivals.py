@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from experiments import lena_plan, rivals, rivals_claims, rivals_page, rivals_plan
-from experiments.lena_plan import FULL
-from experiments.lena_rows import read_csv
-from experiments.lena_tables import Rows
-from experiments.rivals_plan import PEAKS, RIVALS, tuning
-from experiments.scale import FULL as SCALE
-from experiments.scale import smoke
+from experiments.common.scale import FULL as SCALE
+from experiments.common.scale import smoke
+from experiments.lena import plan as lena_plan
+from experiments.lena.plan import FULL
+from experiments.lena.rows import read_csv
+from experiments.lena.tables import Rows
+from experiments.rivals import __main__ as rivals
+from experiments.rivals import claims as rivals_claims
+from experiments.rivals import page as rivals_page
+from experiments.rivals import plan as rivals_plan
+from experiments.rivals.plan import PEAKS, RIVALS, tuning
 
 LR = 0.04
 

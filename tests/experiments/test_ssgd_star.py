@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import ssgd_star
-from experiments.scale import FULL, smoke
+from experiments.common.scale import FULL, smoke
+from experiments.dpsgd import ssgd_star
 from gossip.config import Config
 
 

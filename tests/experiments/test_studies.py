@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments import fig2, page, publish, ssgd_star, topology_comparison
-from experiments.outcomes import read_csv
-from experiments.scale import FULL, HERE, smoke
+from experiments import publish
+from experiments.common.scale import FULL, HERE, smoke
+from experiments.dpsgd import fig2, page, ssgd_star
+from experiments.dpsgd import topologies as topology_comparison
+from experiments.dpsgd.rows import read_csv
 
 
 @pytest.fixture(scope="module")

@@ -18,17 +18,18 @@ HOUR = 3600.0
 
 def places() -> dict[str, list[tuple[Any, str]]]:
     """Name -> what is called there: objects and their attributes."""
-    from gossip import folder, identity
     from gossip.checkpoint import Writer, files, saving
     from gossip.comm.stacked import Stacked
     from gossip.data.sampling import Sampler
     from gossip.monitor import Monitor
+    from gossip.runs import identity
+    from gossip.storage import folder
     from gossip.task import Task
     from gossip.trace import Trace
 
     communicators = [Stacked]
     with suppress(ImportError):
-        from gossip.comm.mpi import Mpi
+        from gossip.comm.transports.mpi import Mpi
 
         communicators.append(Mpi)
     return {
@@ -75,7 +76,7 @@ def an_hour_back() -> None:
 
 def release() -> None:
     """A new version is installed."""
-    from gossip import identity
+    from gossip.runs import identity
 
     identity.code = lambda: "0123456789abcdef"
 
@@ -98,7 +99,7 @@ def at_call(number: int, deed: Callable[[], None], function: Callable) -> Callab
 
 
 def main() -> int:
-    from gossip.comm.start import prepare_environment
+    from gossip.comm.startup.environment import prepare_environment
 
     prepare_environment()
     arm(sys.argv[1])

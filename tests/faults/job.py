@@ -16,10 +16,11 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-from gossip.comm import failure
-from gossip.comm.failure import Position, ending_the_job
-from gossip.comm.overdue import Waiting
-from gossip.comm.start import connect, prepare_environment, speaks
+from gossip.comm.connect import connect
+from gossip.comm.shutdown import failure
+from gossip.comm.shutdown.failure import Position, ending_the_job
+from gossip.comm.shutdown.overdue import Waiting
+from gossip.comm.startup.environment import prepare_environment, speaks
 from gossip.errors import UserError
 
 BAD_STEP = 17
@@ -47,7 +48,7 @@ class Light:
             return self.mpi.allgather(value)
 
     def lost(self, error):
-        from gossip.comm.mpi import Mpi
+        from gossip.comm.transports.mpi import Mpi
 
         return Mpi.lost(self, error)
 
@@ -72,7 +73,7 @@ def connected(backend, n):
     """One of connect's; "gloo-messages": as if every process had a host of its own."""
     if backend != "gloo-messages":
         return connect(backend, n)
-    from gossip.comm.distributed import Gloo
+    from gossip.comm.transports.gloo import Gloo
 
     return Gloo(n, place=os.getpid())
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gossip import launch
+from gossip.launch import mpirun as launch
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
 NEED_MPI = [

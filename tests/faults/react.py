@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import torch
 from jobs import Job, left_behind, pid_of, remove_unused, shared_memory, wait_for
 
-from gossip import restart
 from gossip.checkpoint import Snapshot, Writer, newest, read
 from gossip.comm.stacked import Stacked
+from gossip.storage import glance
 
 OPTIONS = shlex.split(
     "--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1 --algorithm dpsgd"
@@ -54,7 +54,7 @@ def gone(job: Job) -> bool:
 
 def killed(folder: Path) -> str:
     job, out = start(folder, 4)
-    wait_for(job, lambda: restart.checkpoints(out))
+    wait_for(job, lambda: glance.checkpoints(out))
     os.kill(pid_of(job, 1), signal.SIGKILL)
     return (
         f"{until(job, lambda: gone(job)):.2f} s from kill -9 of one of 4 processes to the job's end"
@@ -63,7 +63,7 @@ def killed(folder: Path) -> str:
 
 def stopped(folder: Path) -> str:
     job, out = start(folder, 4, "--timeout", str(TIMEOUT))
-    wait_for(job, lambda: restart.checkpoints(out))
+    wait_for(job, lambda: glance.checkpoints(out))
     os.kill(pid_of(job, 1), signal.SIGSTOP)
     told = until(job, lambda: " has waited " in (folder / "output").read_text())
     end = told + until(job, lambda: gone(job))
@@ -72,11 +72,11 @@ def stopped(folder: Path) -> str:
 
 def restarted(folder: Path) -> str:
     job, out = start(folder, 4, "--on-failure", "continue")
-    wait_for(job, lambda: restart.checkpoints(out))
+    wait_for(job, lambda: glance.checkpoints(out))
     os.kill(pid_of(job, 1), signal.SIGKILL)
     told = until(job, lambda: "goes on from step" in (folder / "output").read_text())
-    step = restart.checkpoints(out)[""]
-    on = told + until(job, lambda: restart.checkpoints(out)[""] > step)
+    step = glance.checkpoints(out)[""]
+    on = told + until(job, lambda: glance.checkpoints(out)[""] > step)
     job.process.send_signal(signal.SIGINT)
     until(job, lambda: gone(job))
     return f"{told:.2f} s from kill -9 to the new start, {on:.2f} s to its first checkpoint"
@@ -85,7 +85,7 @@ def restarted(folder: Path) -> str:
 def asked(name: str, processes: int) -> Callable[[Path], str]:
     def measure(folder: Path) -> str:
         job, out = start(folder, processes)
-        wait_for(job, lambda: restart.checkpoints(out))
+        wait_for(job, lambda: glance.checkpoints(out))
         job.process.send_signal(signal.Signals[name])
         seconds = until(job, lambda: gone(job))
         return f"{seconds:.2f} s from {name} to the end, {processes} processes"
@@ -95,7 +95,7 @@ def asked(name: str, processes: int) -> Callable[[Path], str]:
 
 def resumed(folder: Path) -> str:
     job, out = start(folder, 1)
-    wait_for(job, lambda: restart.checkpoints(out))
+    wait_for(job, lambda: glance.checkpoints(out))
     job.process.kill()
     until(job, lambda: gone(job))
     again, _ = start(folder, 1)

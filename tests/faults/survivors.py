@@ -13,7 +13,7 @@ import torch
 from mpi4py import MPI
 from scipy.sparse import csr_array
 
-from gossip.comm.mpi import Mpi
+from gossip.comm.transports.mpi import Mpi
 
 LOCAL, D = 2, 45_000  # too large to be sent before it is asked for
 LOST_STEP, NUM_STEPS = 20, 60

@@ -10,7 +10,10 @@ import sys
 import pytest
 from jobs import MPIRUN, NEED_MPI, START_SECONDS, left_behind, pid_of, wait_for
 
-from gossip import launch, restart, trace
+from gossip import trace
+from gossip.launch import mpirun as launch
+from gossip.launch import restart
+from gossip.storage import glance
 
 pytest.importorskip("mpi4py")
 pytestmark = [*NEED_MPI, pytest.mark.timeout(200)]
@@ -56,7 +59,7 @@ def test_a_lost_process_costs_the_steps_since_the_last_checkpoint(start_command,
     options += ["--straggler-seconds", "0.01"]  # slow enough to be killed on its way
     job = start_command([*LAUNCH, "2", *options])
     folders = tmp_path / "runs"
-    wait_for(job, lambda: [f for f in folders.glob("*") if restart.checkpoints(f).get("", 0) >= 60])
+    wait_for(job, lambda: [f for f in folders.glob("*") if glance.checkpoints(f).get("", 0) >= 60])
     [out] = folders.iterdir()
     os.kill(pid_of(job, 1), fault)
     ended = job.end(2 * START_SECONDS)
@@ -81,7 +84,7 @@ def test_a_run_that_is_not_to_continue_ends(start_command, tmp_path):
     out = tmp_path / "out"
     options = [*OPTIONS, "--steps", "100000", "--checkpoint-every", "20", "--out", str(out)]
     job = start_command([*LAUNCH, "2", *options])
-    wait_for(job, lambda: restart.checkpoints(out))
+    wait_for(job, lambda: glance.checkpoints(out))
     os.kill(pid_of(job, 1), signal.SIGKILL)
     ended = job.end()
     assert ended.code in restart.LOST
@@ -94,7 +97,7 @@ def test_learners_that_wait_for_nobody_do_not_wait_for_ever(start_command, tmp_p
     options = shlex.split("--dataset digits --batch-size 10 --learners 2 --widths 8 --lr 0.1")
     options += shlex.split("--algorithm ad-psgd --monitor-every 100 --steps 1000000 --timeout 3")
     job = start_command([*LAUNCH, "2", *options, "--checkpoint-every", "100", "--out", str(out)])
-    wait_for(job, lambda: restart.checkpoints(out))
+    wait_for(job, lambda: glance.checkpoints(out))
     os.kill(pid_of(job, 1), signal.SIGSTOP)
     ended = job.end(START_SECONDS)
     assert ended.code == os.EX_TEMPFAIL

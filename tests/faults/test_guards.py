@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gossip import run
-from gossip.comm import failure, overdue, stop
-from gossip.comm.failure import Position, ending_the_job
-from gossip.comm.overdue import Local
+from gossip.comm.shutdown import failure, overdue, stop
+from gossip.comm.shutdown.failure import Position, ending_the_job
+from gossip.comm.shutdown.overdue import Local
 
 
 class Pair:

@@ -23,7 +23,9 @@ from command_runs import (
 )
 from jobs import MPIRUN, Job, left_behind, wait_for
 
-from gossip import report, restart, trace
+from gossip import report, trace
+from gossip.launch import restart
+from gossip.storage import glance
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -108,7 +110,7 @@ def test_kills_at_any_moment_until_it_is_finished(tmp_path):
         if kills:
             wait_for(going, lambda going=going: "goes on at step" in going.output.read_text())
         else:
-            wait_for(going, lambda: restart.checkpoints(out))
+            wait_for(going, lambda: glance.checkpoints(out))
         time.sleep(chance.uniform(0.0, 0.4))
         going.send(signal.SIGKILL)
         code = going.end().code

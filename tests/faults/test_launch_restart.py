@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from jobs import NEED_MPI, START_SECONDS
 
-from gossip import launch, restart
-from gossip.restart import Try
+from gossip.launch import mpirun as launch
+from gossip.launch import restart
+from gossip.launch.restart import Try
+from gossip.storage import glance
 
 LOST = [os.EX_TEMPFAIL, 9, 137, signal.SIGSEGV, 139, signal.SIGBUS, 135, signal.SIGABRT, 134]
 ENDED = [0, 1, 2, 3, 15, 130, 143, -9]
@@ -83,7 +85,7 @@ def test_without_a_checkpoint_it_begins_anew_on_fewer(tmp_path):
 def test_an_unfinished_checkpoint_does_not_count(tmp_path):
     made(tmp_path, own=100)
     (tmp_path / "checkpoint" / "step-00000200").mkdir()
-    assert restart.checkpoints(tmp_path) == {"": 100}
+    assert glance.checkpoints(tmp_path) == {"": 100}
 
 
 def test_the_command_line_wins_over_the_config(tmp_path):
@@ -173,7 +175,7 @@ def start_fake(start_command, tmp_path):
 
     def start(*words: str, enough: int, seconds: float = 0.0):
         command = [sys.executable, "-m", "gossip.launch", "-n", "4", "--module", "fake"]
-        path = os.pathsep.join([str(tmp_path), str(Path(launch.__file__).parents[1])])
+        path = os.pathsep.join([str(tmp_path), str(Path(launch.__file__).parents[2])])
         return start_command(
             [*command, "--out", str(out), *words],
             PYTHONPATH=path,

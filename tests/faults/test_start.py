@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gossip import launch
-from gossip.comm import launchers, start, together
+from gossip.comm import connect
 from gossip.comm.stacked import Stacked
+from gossip.comm.startup import environment, launchers, together
 from gossip.errors import UserError
+from gossip.launch import mpirun as launch
 
 ROOT = Path(__file__).parents[2]
-CONNECT = "from gossip.comm.start import connect; connect({backend!r}, {n})"
+CONNECT = "from gossip.comm.startup.environment import connect; connect({backend!r}, {n})"
 BLOCKED = "import sys; sys.modules['mpi4py'] = None; "
 
 
@@ -46,30 +47,30 @@ def test_launched_reads_what_the_launcher_says(monkeypatch, names):
     for name, value in zip(names, ("1", "4", "2", "1"), strict=True):
         monkeypatch.setenv(name, value)
     assert launchers.launched() == launchers.Launched(1, 4, 2, 1)
-    assert not start.speaks()
+    assert not environment.speaks()
 
 
 def test_a_single_process_is_stacked():
-    assert isinstance(start.connect("auto", 3), Stacked)
+    assert isinstance(connect.connect("auto", 3), Stacked)
 
 
 def test_stacked_under_mpirun_is_an_error(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "4")
     with pytest.raises(UserError, match=r"4 were started.*each would train all 8"):
-        start.choose("stacked", 8)
+        connect.choose("stacked", 8)
 
 
 def test_an_unknown_backend_lists_the_known():
     with pytest.raises(UserError, match=r"did you mean mpi.*auto, stacked, mpi, gloo, nccl"):
-        start.choose("mpl", 8)
+        connect.choose("mpl", 8)
 
 
 def test_processes_that_do_not_divide_the_learners_are_an_error(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "3")
     with pytest.raises(UserError, match=r"16 learners on 3 processes.*1, 2, 4, 8, 16 processes"):
-        start.choose("auto", 16)
+        connect.choose("auto", 16)
 
 
 @pytest.mark.parametrize("names", [launchers.PRRTE, launchers.HYDRA])
@@ -112,12 +113,12 @@ def test_only_too_many_processes_yield(monkeypatch):
     monkeypatch.delenv("MPIR_CVAR_ENABLE_HEAVY_YIELD", raising=False)
     monkeypatch.setenv("PMI_RANK", "0")
     for local, expected in (
-        (start.num_cores(), None),
-        (start.num_cores() + 1, "1"),
+        (environment.num_cores(), None),
+        (environment.num_cores() + 1, "1"),
     ):
         monkeypatch.setenv("PMI_SIZE", str(local))
         monkeypatch.setenv("MPI_LOCALNRANKS", str(local))
-        start.prepare_environment()
+        environment.prepare_environment()
         assert os.environ.get("MPIR_CVAR_ENABLE_HEAVY_YIELD") == expected
 
 
@@ -125,7 +126,7 @@ def test_threads_are_the_users_choice(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "2")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    start.prepare_environment()
+    environment.prepare_environment()
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 

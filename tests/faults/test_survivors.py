@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jobs import MPIRUN, NEED_MPI, NUM_PROCESSES, START_SECONDS
 
-from gossip import launch
+from gossip.launch import mpirun as launch
 
 pytest.importorskip("mpi4py")
 pytestmark = NEED_MPI
@@ -28,6 +28,6 @@ def test_survivors_go_on_among_themselves(start_command, culprit):
 
 
 def test_there_are_no_survivors_where_the_mpi_cannot_tell(start_command):
-    code = "from gossip.comm.mpi import Mpi; print('left:', Mpi(2).survivors())"
+    code = "from gossip.comm.transports.mpi import Mpi; print('left:', Mpi(2).survivors())"
     ended = start_command([sys.executable, "-c", code]).end(START_SECONDS)
     assert "left: None" in ended.text

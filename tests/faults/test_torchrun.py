@@ -11,8 +11,10 @@ import torch
 from command_runs import run, table
 from jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
 
-from gossip.comm import launchers, nccl, rendezvous, start
-from gossip.comm.nccl import SHARED_GPUS, check_gpus
+from gossip.comm import connect
+from gossip.comm.startup import environment, launchers, rendezvous
+from gossip.comm.transports import nccl
+from gossip.comm.transports.nccl import SHARED_GPUS, check_gpus
 from gossip.errors import UserError
 
 pytestmark = NEED_MPI
@@ -71,7 +73,7 @@ def test_a_mistake_on_the_command_line_is_told_once(start_command):
     assert "did you mean 'ring'?" in line
 
 
-def environment(monkeypatch, **variables: object) -> None:
+def variables_set(monkeypatch, **variables: object) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
 
@@ -84,10 +86,12 @@ def free_port() -> int:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_meeting_to_which_nobody_comes_is_an_error(monkeypatch, rank):
-    environment(monkeypatch, RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
-    environment(monkeypatch, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    variables_set(monkeypatch, RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
+    variables_set(monkeypatch, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
     monkeypatch.setattr(rendezvous, "MEETING_SECONDS", 1.0)
-    with pytest.raises(start.CutOffError, match=rf"process {rank} of 2 cannot meet.*MASTER_ADDR"):
+    with pytest.raises(
+        environment.CutOffError, match=rf"process {rank} of 2 cannot meet.*MASTER_ADDR"
+    ):
         rendezvous.everyone("here")
 
 
@@ -98,7 +102,7 @@ def test_gloos_threads_end_before_python_does():
         from contextlib import suppress
         from pathlib import Path
         from gossip.comm import distributed
-        from gossip.comm.start import connect
+        from gossip.comm.startup.environment import connect
 
         def threads():
             count = 0
@@ -123,13 +127,13 @@ def test_gloos_threads_end_before_python_does():
 
 
 def test_the_mpi_backend_under_torchrun_is_an_error(monkeypatch):
-    environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
+    variables_set(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match=r"needs processes that mpirun.*torchrun.*--backend gloo"):
-        start.choose("mpi", 4)
+        connect.choose("mpi", 4)
 
 
 def test_a_rank_and_a_size_alone_are_not_torchruns(monkeypatch):
-    environment(monkeypatch, RANK=0, WORLD_SIZE=2)
+    variables_set(monkeypatch, RANK=0, WORLD_SIZE=2)
     assert launchers.launched() is None
 
 
@@ -138,14 +142,15 @@ def test_a_rank_and_a_size_alone_are_not_torchruns(monkeypatch):
     [("n7", "n7"), ("n[03-05,9]", "n03"), ("a1,b2", "a1"), ("gpu-[12,14]", "gpu-12")],
 )
 def test_slurms_processes_meet_on_their_first_host(monkeypatch, nodes, first):
-    environment(monkeypatch, SLURM_STEP_NODELIST=nodes, SLURM_JOB_ID=31234, SLURM_STEP_ID=1)
+    variables_set(monkeypatch, SLURM_STEP_NODELIST=nodes, SLURM_JOB_ID=31234, SLURM_STEP_ID=1)
     assert rendezvous.slurm_address() == (first, 21235)
 
 
 def test_slurms_processes_meet_without_mpi(tmp_path):
     """As srun starts them, but both here."""
     program = (
-        "from gossip.comm.start import connect, prepare_environment; prepare_environment();"
+        "from gossip.comm.connect import connect;"
+        "from gossip.comm.startup.environment import prepare_environment; prepare_environment();"
         "c = connect('auto', 4); print(type(c).__name__, c.share(c.process))"
     )
     common = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "localhost"}
@@ -178,9 +183,9 @@ def test_processes_share_a_gpu_only_where_nccl_lets_them():
 def test_nccl_without_a_gpu_is_an_error(monkeypatch, backend):
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
+    variables_set(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match="backend 'nccl'"):
-        start.choose(backend, 4, "cuda")
+        connect.choose(backend, 4, "cuda")
 
 
 @pytest.fixture
@@ -194,21 +199,21 @@ def _gpus(monkeypatch):
 @pytest.mark.parametrize("backend", ["nccl", "auto"])
 def test_nccl_takes_the_gpu_on_which_the_rows_are(monkeypatch, backend):
     """Not one that it deals again by itself: a script's own choice stays."""
-    environment(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
+    variables_set(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     made = []
     monkeypatch.setattr(torch.cuda, "set_device", made.append)
     monkeypatch.setattr(nccl, "Nccl", lambda n, **options: made.append((n, options["device"])))
-    start.choose(backend, 4, "cuda:3")()
+    connect.choose(backend, 4, "cuda:3")()
     assert made == [(4, "cuda:3")]
 
 
 @pytest.mark.usefixtures("_gpus")
 def test_nccl_for_rows_on_the_cpu_is_an_error():
     with pytest.raises(UserError, match=r"'nccl' sends between GPUs.*on the cpu.*--device auto"):
-        start.choose("nccl", 4, "cpu")
+        connect.choose("nccl", 4, "cpu")
 
 
 def test_a_torch_without_gloo_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
     with pytest.raises(UserError, match="backend 'gloo' is not in this torch"):
-        start.choose("gloo", 4)
+        connect.choose("gloo", 4)

@@ -25,8 +25,9 @@ from command_runs import (
 )
 from jobs import Ended, wait_for
 
-from gossip import restart, trace
+from gossip import trace
 from gossip.checkpoint import layout, newest
+from gossip.storage import glance
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -111,7 +112,7 @@ class TestDisk:
         with disk(tmp_path / "disk", "1m") as full:
             out = full / "run"
             going = self.start(tmp_path, out)
-            wait_for(going, lambda: restart.checkpoints(out))
+            wait_for(going, lambda: glance.checkpoints(out))
             while going.poll() is None:  # whatever the run makes room for by itself, too
                 fill(full / "rubbish")
             line = mistake(going.end())
@@ -143,7 +144,7 @@ class TestDisk:
     def test_the_run_folder_is_removed(self, tmp_path):
         out = tmp_path / "run"
         going = self.start(tmp_path, out)
-        wait_for(going, lambda: restart.checkpoints(out))
+        wait_for(going, lambda: glance.checkpoints(out))
         shutil.rmtree(out)
         line = mistake(going.end())
         assert line == f"{out} was removed while the run went on: what it recorded is lost"
@@ -153,7 +154,7 @@ class TestTwoRunsInOneFolder:
     def test_the_second_is_refused_and_the_first_unharmed(self, tmp_path, undisturbed):
         out = tmp_path / "run"
         going = Run(tmp_path, [*SHORT, *NUM_STEPS, *BUSY, "--out", str(out)])
-        wait_for(going, lambda: restart.checkpoints(out))
+        wait_for(going, lambda: glance.checkpoints(out))
         second = tmp_path / "second"
         second.mkdir()
         line = mistake(Run(second, ["--resume", str(out)]).end())

@@ -7,10 +7,10 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossip import folder, tables
 from gossip.config import Config, load, to_tables
 from gossip.errors import UserError
 from gossip.report.runs import heading, load_runs
+from gossip.storage import folder, tables
 from tests.hostile.damage import TEXT, damaged, fuzz, one_sentence, torn
 from tests.report import made_up
 

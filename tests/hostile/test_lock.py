@@ -11,14 +11,14 @@ import sys
 
 import pytest
 
-from gossip import folder
 from gossip.errors import UserError
-from gossip.lock import FILE, locked
+from gossip.storage import folder
+from gossip.storage.lock import FILE, locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from gossip.lock import locked
+from gossip.storage.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

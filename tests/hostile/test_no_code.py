@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import topologies
-from gossip import folder, trace
+from gossip import trace
 from gossip.config import load as load_config
 from gossip.data import cache, load
 from gossip.data.cache import Expected
 from gossip.data.dataset import Scale
 from gossip.errors import UserError
+from gossip.storage import folder
 from gossip.stragglers import make
 from topologies import TopologyError
 

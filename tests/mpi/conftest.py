@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from gossip.comm.start import prepare_environment, speaks
+from gossip.comm.startup.environment import prepare_environment, speaks
 
 prepare_environment()
 

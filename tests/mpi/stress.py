@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import csr_array
 
 from gossip.comm.base import Communicator
-from gossip.comm.start import prepare_environment
+from gossip.comm.startup.environment import prepare_environment
 
 TALK = 20
 """Rounds between two looks at the clock of process 0."""
@@ -74,8 +74,8 @@ def main() -> None:
     prepare_environment()
     from mpi4py import MPI
 
-    from gossip.comm.distributed import Gloo
-    from gossip.comm.mpi import Mpi
+    from gossip.comm.transports.gloo import Gloo
+    from gossip.comm.transports.mpi import Mpi
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)

@@ -11,13 +11,13 @@ import pytest
 import torch
 from mpi4py import MPI
 
-from gossip.comm.counter import HURRY, Counter
-from gossip.comm.mpi import Mpi
-from gossip.comm.pairwise import Pairwise
-from gossip.comm.stop import Answer
-from gossip.config import Gossip
+from gossip.asynchronous.counter import HURRY, Counter
+from gossip.asynchronous.pairwise import Pairwise
+from gossip.comm.shutdown.stop import Answer
+from gossip.comm.transports.mpi import Mpi
+from gossip.config import Averaging
+from gossip.config.reliability import Reliability
 from gossip.errors import UserError
-from gossip.reliability import Reliability
 from tests.asynchronous.studies import Drawer, Speeds, column, config, start_of, study, walk
 
 pytestmark = [
@@ -107,7 +107,7 @@ def test_a_mistake_in_the_serving_thread_is_raised_in_the_main_thread(monkeypatc
 
 @pytest.mark.parametrize("topology", ["complete", "ring", "one-peer-exponential"])
 def test_without_a_rate_the_mean_stays_and_all_learners_come_to_it(topology):
-    gossip = Gossip(learners=SIZE, topology=topology)
+    gossip = Averaging(learners=SIZE, topology=topology)
     made = study(config(SIZE, lr=0.0, steps=80, gossip=gossip), Mpi(SIZE))
     x = row(d=made.task.d)
     mean = everyone(x).mean(0)

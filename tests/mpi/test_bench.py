@@ -14,10 +14,10 @@ from scipy.sparse import csr_array, eye_array
 from experiments.bench import exchange, ours, peers, raw, training
 from experiments.bench.variants import TOPOLOGIES, Setting, Variant
 from experiments.bench.workload import Bench
-from gossip.comm import futex
-from gossip.comm.mpi import Mpi
+from gossip.comm.node import futex
 from gossip.comm.stacked import Stacked
-from gossip.config import Gossip
+from gossip.comm.transports.mpi import Mpi
+from gossip.config import Averaging
 from topologies import build
 
 N = MPI.COMM_WORLD.size
@@ -77,7 +77,7 @@ def reference(variant: Variant) -> tuple[str, str, Matrices]:
 
 def stacked(name: str, order: str, matrices: Matrices) -> torch.Tensor:
     """Weights of all learners after STEPS steps in one process, [N, d]."""
-    config = replace(CONFIG, algorithm=(name,), gossip=Gossip(learners=N, order=order))
+    config = replace(CONFIG, algorithm=(name,), gossip=Averaging(learners=N, order=order))
     bench = Bench(config, Stacked(N))
     for t in range(STEPS):
         bench.state, _ = bench.algorithm.step(

@@ -4,8 +4,8 @@ import pytest
 import torch
 from mpi4py import MPI
 
-from gossip.comm.mpi import PROGRESS_BYTES, Mpi
 from gossip.comm.stacked import Stacked
+from gossip.comm.transports.mpi import PROGRESS_BYTES, Mpi
 from tests.problems import ring
 
 pytestmark = pytest.mark.mpi

@@ -5,11 +5,11 @@ import pytest
 import torch
 from mpi4py import MPI
 
-from gossip.comm.mpi import Mpi
+from gossip.algorithms.loss_scale import LossScale
 from gossip.comm.stacked import Stacked
-from gossip.compute import Compute
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
-from gossip.loss_scale import LossScale
+from gossip.comm.transports.mpi import Mpi
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.config.compute import Compute
 from gossip.task import Gradients
 from tests.mpi.test_trajectories import walk
 
@@ -20,7 +20,7 @@ def config(n: int, name: str, model: str) -> Config:
     return Config(
         algorithm=(name,),
         steps=12,
-        gossip=Gossip(learners=n),
+        gossip=Averaging(learners=n),
         data=Data(dataset="digits", batch_size=10),
         model=Model(model=f"tests.compute.overflow:{model}"),
         rate=Rate(lr=0.05, momentum=0.9),

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array
 
 import topologies
 from gossip.comm.base import Communicator
+from gossip.comm.node.window import SLOTS
 from gossip.comm.stacked import Stacked
-from gossip.comm.together import agree
-from gossip.comm.window import SLOTS
+from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from tests.mpi.stress import stress
 from tests.topologies.test_battery import FIXED
@@ -54,9 +54,9 @@ def comm(request):
 def connected(backend: str, place: str, learners: str):
     from mpi4py import MPI
 
-    from gossip.comm.distributed import Gloo
-    from gossip.comm.mpi import Mpi
-    from gossip.comm.nccl import Nccl
+    from gossip.comm.transports.gloo import Gloo
+    from gossip.comm.transports.mpi import Mpi
+    from gossip.comm.transports.nccl import Nccl
 
     class Groups(Nccl):
         """The messages of NCCL, in its groups, but over Gloo."""

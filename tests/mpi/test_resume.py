@@ -9,8 +9,8 @@ import pytest
 import torch
 from mpi4py import MPI
 
-from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
+from gossip.comm.transports.mpi import Mpi
 from gossip.config import Model
 from tests.resume.walks import WALKS, config, same_bits, start_of, walk
 

@@ -9,11 +9,11 @@ from mpi4py import MPI
 
 from gossip.algorithms import ALGORITHMS, NOISE_MODES, ORDERS
 from gossip.comm.base import Communicator
-from gossip.comm.distributed import Gloo
-from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
-from gossip.config import BATCH_NORMS, Config, Data, Gossip, Model, Monitoring, Rate
-from gossip.outcome import Outcome, Rows
+from gossip.comm.transports.gloo import Gloo
+from gossip.comm.transports.mpi import Mpi
+from gossip.config import BATCH_NORMS, Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.loop.outcome import Outcome, Rows
 from gossip.study import algorithm, prepare
 from gossip.train import train
 from tests.rates import cases
@@ -29,7 +29,7 @@ def config(n: int, name: str, **gossip: object) -> Config:
     return Config(
         algorithm=(name,),
         steps=STEPS,
-        gossip=Gossip(learners=n, noise_std=0.05, **gossip),
+        gossip=Averaging(learners=n, noise_std=0.05, **gossip),
         data=Data(dataset="digits", batch_size=10),
         model=Model(widths=(12,), dtype="float64"),
         rate=Rate(lr=0.3, momentum=0.9),

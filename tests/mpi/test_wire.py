@@ -6,8 +6,8 @@ import torch
 from mpi4py import MPI
 from scipy.sparse import csr_array
 
-from gossip.comm.mpi import Mpi
 from gossip.comm.stacked import Stacked
+from gossip.comm.transports.mpi import Mpi
 from tests.problems import complete, ring
 
 pytestmark = pytest.mark.mpi

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from gossip import Averager, Gossip
-from gossip.comm.distributed import start_torch_distributed
-from gossip.comm.mpi import Mpi
+from gossip.comm.transports.gloo import start_torch_distributed
+from gossip.comm.transports.mpi import Mpi
 from gossip.config import Config, Data, Model, Monitoring, Rate
 from gossip.config import Gossip as Chosen
 from gossip.errors import UserError

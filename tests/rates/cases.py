@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gossip import recipe
-from gossip.anatomy import Layer, layer_squares
 from gossip.comm.stacked import Stacked
 from gossip.config import Rate
 from gossip.rates import Budget, Controller, Norms, Product
+from gossip.study import rate_rule
 from gossip.task import Gradients
+from gossip.task.layers import Layer, layer_squares
 
 LAYERS = (
     Layer("a.weight", 0, 6, torch.Size([2, 3])),
@@ -56,7 +56,7 @@ def made(
         steps=steps,
         baseline_batch=rate.get("baseline_batch"),
     )
-    return recipe.rule(Rate(lr=lr, **rate), budget, layers)
+    return rate_rule.rule(Rate(lr=lr, **rate), budget, layers)
 
 
 def drawn(n: int, steps: int, seed: int = 0, mean: float = 0.5, d: int = D) -> list[Tensor]:

@@ -5,9 +5,9 @@ from math import ceil
 
 import pytest
 
-from gossip import recipe
-from gossip.config import Config, Data, Gossip
+from gossip.config import Averaging, Config, Data
 from gossip.rates import SCALINGS
+from gossip.study import rate_rule
 from tests.rates.cases import drawn, made, rates, walk
 
 
@@ -28,9 +28,9 @@ def test_only_those_that_look_at_single_gradients_ask_for_them(scaling):
 
 
 def run_length(epochs: float, samples: int, n: int, batch: int) -> tuple[float, int]:
-    config = Config(epochs=epochs, gossip=Gossip(learners=n), data=Data(batch_size=batch))
-    budget = recipe.budget(config, samples)
-    rule = recipe.rule(config.rate, budget, made().layers)
+    config = Config(epochs=epochs, gossip=Averaging(learners=n), data=Data(batch_size=batch))
+    budget = rate_rule.budget(config, samples)
+    rule = rate_rule.rule(config.rate, budget, made().layers)
     return budget.steps, len(rates(rule))
 
 
@@ -55,8 +55,8 @@ def test_epochs_that_are_whole_steps_are_not_one_more():
 
 
 def test_units_of_a_budget():
-    config = Config(steps=60, gossip=Gossip(learners=5), data=Data(batch_size=20))
-    budget = recipe.budget(config, 1000)
+    config = Config(steps=60, gossip=Averaging(learners=5), data=Data(batch_size=20))
+    budget = rate_rule.budget(config, 1000)
     assert budget.steps_per_epoch == 10
     assert budget.single_worker_steps == 300
     assert budget.scale == 5

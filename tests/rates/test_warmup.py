@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gossip.errors import UserError
-from gossip.recipe import warnings
+from gossip.study.rate_rule import warnings
 from tests.rates.cases import LAYERS, D, drawn, made, rates, torch_rates, walk
 
 STEPS = 40

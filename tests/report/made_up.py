@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gossip import folder, trace
+from gossip import trace
+from gossip.storage import folder
 
 COLUMNS = [
     *("epoch", "lr", "train_loss", "test_error", "alpha_e", "sigma_w2", "sigma_w2_mixed"),

@@ -6,8 +6,8 @@ import tomllib
 import made_up
 import pytest
 
-from gossip import folder
 from gossip.errors import UserError
+from gossip.storage import folder
 
 
 def test_an_empty_or_new_folder_is_taken(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gossip import folder, trace
+from gossip import trace
 from gossip.errors import UserError
 from gossip.report import heading, load_runs, main, summary_table
 from gossip.report.figures import save, study_figure
@@ -22,6 +22,7 @@ from gossip.report.series import (
     smooth,
 )
 from gossip.report.table import cells
+from gossip.storage import folder
 
 
 @pytest.fixture
@@ -274,7 +275,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
 
 def test_the_command_starts_without_torch_mpi_or_matplotlib(tmp_path):
     code = (
-        "import sys, gossip.report, gossip.folder, gossip.report.figures\n"
+        "import sys, gossip.report, gossip.storage.folder, gossip.report.figures\n"
         "print({'torch', 'mpi4py', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,8 +3,8 @@
 import pytest
 
 from gossip import run, trace
-from gossip.folder import read_config, read_summary
-from gossip.lock import locked
+from gossip.storage.folder import read_config, read_summary
+from gossip.storage.lock import locked
 
 OPTIONS = [
     "--dataset",

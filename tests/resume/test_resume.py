@@ -9,10 +9,10 @@ import torch
 
 from gossip.comm.stacked import Stacked
 from gossip.config import Data, Model, Rate
+from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.optim import OPTIMIZERS as ALL_OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS
-from gossip.reliability import Reliability
 from tests.resume.walks import (
     OPTIMIZERS,
     RULES,

@@ -8,8 +8,8 @@ import torch
 
 from gossip.checkpoint import Snapshot, Writer, newest, read
 from gossip.comm.base import Communicator
-from gossip.config import Config, Data, Gossip, Model, Monitoring, Rate
-from gossip.outcome import Outcome, Rows
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.loop.outcome import Outcome, Rows
 from gossip.study import algorithm, prepare
 from gossip.train import train
 from tests.rates import cases
@@ -40,7 +40,7 @@ def config(walk: str, rule: str = "constant", optimizer: str = "momentum", **mor
         Config(
             algorithm=(name,),
             steps=STEPS,
-            gossip=Gossip(learners=4, **WALKS[walk]),
+            gossip=Averaging(learners=4, **WALKS[walk]),
             data=Data(dataset="digits", batch_size=10),
             model=Model(widths=(8,)),
             rate=Rate(**rate),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gossip.comm import start
+from gossip.comm import connect
 from gossip.wrapper import link
 from tests.wrapper.scripted import Scripted
 
@@ -13,7 +13,7 @@ from tests.wrapper.scripted import Scripted
 def scripted(monkeypatch) -> Iterator[Scripted]:
     """Behind backend="scripted"; 4 learners."""
     comm = Scripted(4)
-    monkeypatch.setitem(start.BACKENDS, "scripted", lambda wanted: lambda: comm)
+    monkeypatch.setitem(connect.BACKENDS, "scripted", lambda wanted: lambda: comm)
     link.connected.cache_clear()
     yield comm
     link.connected.cache_clear()

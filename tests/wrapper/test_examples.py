@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gossip import launch
 from gossip.data import cache
+from gossip.launch import mpirun as launch
 
 ROOT = Path(__file__).parents[2]
 MNIST = next((name for name in ("mnist-5k", "mnist") if cache.is_cached(name)), "digits")

@@ -1,0 +1,1 @@
+"""What several studies share: their command, sizes, tables and figures."""

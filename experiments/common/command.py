@@ -1,0 +1,51 @@
+"""What the commands of the studies have in common."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.common.scale import FULL, Scale, smoke
+from gossip.errors import UserError
+from gossip.runs import sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a study is run."""
+
+    smoke: bool = False
+    """Try the code in seconds on 8x8 digits, into a temporary folder; its numbers mean nothing."""
+    folder: Path | None = None
+    """With --smoke: where everything goes, in place of a new temporary folder."""
+    jobs: int = os.cpu_count() or 1
+    """Runs at a time, each with one thread."""
+
+    def scale(self) -> Scale:
+        """The scale these options ask for.
+
+        Raises:
+            UserError: a folder for the real study, which has its place.
+        """
+        if not self.smoke:
+            if self.folder is not None:
+                raise UserError("--folder is for --smoke: results of the study have their place")
+            return FULL
+        made = smoke(self.folder)
+        print(f"smoke test in {made.page.parent}: not results", file=sys.stderr)
+        return made
+
+
+def guarded(command: Callable[[], None]) -> int:
+    """Run a command; the exit code is 2 after one sentence on stderr, 130 after Ctrl-C."""
+    sweep.stop_on_sigterm()
+    try:
+        command()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0

@@ -1,0 +1,33 @@
+"""How long the runs of the DATE study take, by what was measured on one core of this machine."""
+
+import math
+
+from experiments.date import plan as date_plan
+from experiments.date.size import Study
+from gossip.config import Config
+
+TRAINED = {"lenet": 11_500, "lstm": 4_300}
+"""Samples a second through a gradient."""
+JUDGED = {"lenet": 20_000, "lstm": 15_000}
+"""Samples a second through an evaluation."""
+PROBED = 2_200
+"""Samples a second through L(x, g): a gradient and a Hessian-vector product."""
+STARTED = 5.0
+"""Seconds before the first step, first touch of the memory included."""
+TEST = 10_000
+
+
+def seconds(config: Config, size: Study) -> float:
+    """Of one run."""
+    model, monitoring = config.model.model, config.monitoring
+    drawn = (config.epochs or 0.0) * size.samples
+    points = 1 + math.ceil(drawn / config.data.batch_size / monitoring.monitor_every)
+    judged = (points + 1) * (TEST + config.data.validation) + size.samples
+    probed = points * monitoring.lipschitz_samples / PROBED
+    return STARTED + drawn / TRAINED[model] + judged / JUDGED[model] + probed
+
+
+def minutes(part: str, size: Study) -> float:
+    """Core minutes of a part, if none of its runs is there yet and none ends early."""
+    runs = date_plan.runs(part, size, lambda key: 0.0)
+    return sum(seconds(config, size) for config in runs.values()) / 60

@@ -1,0 +1,1 @@
+"""`python -m experiments.lena`: the LENA paper's tables and figures."""

@@ -1,0 +1,1 @@
+"""Studies of real processes: stragglers, and learners that are lost."""

@@ -1,0 +1,1 @@
+"""`python -m experiments.rivals`: DPSGD against every synchronous rival, with equal tuning."""

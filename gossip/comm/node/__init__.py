@@ -1,0 +1,1 @@
+"""Within one host: rows in shared memory that its processes read in place."""

@@ -1,0 +1,1 @@
+"""How all processes of a job end: together, soon, and with one message."""

@@ -1,0 +1,1 @@
+"""What happens before the processes know each other, and how they agree to begin."""

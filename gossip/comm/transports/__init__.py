@@ -1,0 +1,1 @@
+"""Transports: how rows travel between the processes that host the learners."""

@@ -1,0 +1,31 @@
+"""What decides a run: one frozen tree, from the command line, a TOML file or Python."""
+
+from gossip.config.compute import Compute
+from gossip.config.reliability import Reliability
+from gossip.config.toml import from_tables, load, to_tables
+from gossip.config.tree import (
+    BATCH_NORMS,
+    WIRES,
+    Averaging,
+    Config,
+    Data,
+    Model,
+    Monitoring,
+    Rate,
+)
+
+__all__ = [
+    "BATCH_NORMS",
+    "WIRES",
+    "Averaging",
+    "Compute",
+    "Config",
+    "Data",
+    "Model",
+    "Monitoring",
+    "Rate",
+    "Reliability",
+    "from_tables",
+    "load",
+    "to_tables",
+]

@@ -1,0 +1,92 @@
+"""The config as tables of a TOML file, and back."""
+
+from collections.abc import Collection
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gossip.config.tree import Config
+from gossip.errors import UserError, suggestion
+from gossip.storage.tables import read_toml
+
+
+def to_tables(config: Config) -> dict[str, Any]:
+    """The tree as nested tables for TOML; what is None is left out."""
+    return _without_none(asdict(config))
+
+
+def from_tables(tables: dict[str, Any]) -> Config:
+    """The tree with `tables` laid over the defaults; a table [record] is left out.
+
+    Raises:
+        UserError: an unknown key, a value of the wrong type or one that cannot be run.
+    """
+    default = Config()
+    known = {f.name for f in fields(Config)}
+    tables = {key: value for key, value in tables.items() if key != "record"}
+    _refuse_unknown(tables, known, "")
+    if isinstance(tables.get("algorithm"), str):
+        tables["algorithm"] = [tables["algorithm"]]
+    for key, value in tables.items():
+        section = getattr(default, key)
+        if is_dataclass(section):
+            if not isinstance(value, dict):
+                raise UserError(f"[{key}] must be a table, got {str(value)[:60]!r}")
+            _refuse_unknown(value, {f.name for f in fields(section)}, f"{key}.")
+    merged = {
+        key: {**value, **tables.get(key, {})} if isinstance(value, dict) else tables.get(key, value)
+        for key, value in asdict(default).items()
+    }
+    try:
+        return msgspec.convert(merged, Config, strict=True)
+    except msgspec.ValidationError as error:
+        raise UserError(str(error)) from error
+
+
+def load(path: Path, flags: Collection[str] = ()) -> Config:
+    """The tree in a TOML file, laid over the defaults.
+
+    A file may come from anybody, so it cannot make us run code: a `module:function` in it
+    counts only if the command line says it too.
+
+    Args:
+        path: the file.
+        flags: options that the command line gives itself, such as "model".
+
+    Raises:
+        UserError: no such file, not TOML, it names code, or as `from_tables`.
+    """
+    try:
+        tables = read_toml(path)
+    except OSError as error:
+        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"config file {path} is not TOML: {error}") from error
+    for table, key in (("gossip", "topology"), ("data", "dataset"), ("model", "model")):
+        section = tables.get(table)
+        value = section.get(key) if isinstance(section, dict) else None
+        if isinstance(value, str) and ":" in value and key not in flags:
+            raise UserError(
+                f"config file {path} names code, {key} = {value!r}: if you trust it, say so on "
+                f"the command line, --{key} {value}"
+            )
+    return from_tables(tables)
+
+
+def _refuse_unknown(tables: dict[str, Any], known: set[str], prefix: str) -> None:
+    for key in tables:
+        if key not in known:
+            raise UserError(
+                f"unknown key {prefix + key!r} in the config{suggestion(key, sorted(known))}; "
+                f"there are {', '.join(sorted(known))}"
+            )
+
+
+def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in tables.items()
+        if value is not None
+    }

@@ -1,0 +1,289 @@
+"""What decides a run: one frozen tree, from the command line, a TOML file or Python."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import torch
+from tyro.conf import arg
+
+import topologies
+from gossip.algorithms import NAMES, NOISE_MODES, ORDERS
+from gossip.comm.connect import BACKENDS
+from gossip.config.compute import Compute
+from gossip.config.fields import at_least, names, not_negative
+from gossip.config.reliability import Reliability
+from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS
+from gossip.errors import UserError, one_of
+from gossip.models import ACTIVATIONS, MODELS
+from gossip.monitor import LEVELS, SOURCES
+from gossip.optim import OPTIMIZERS
+from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
+
+DTYPES = ("float32", "float64")
+WIRES = {"full": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""What `--wire` offers."""
+BATCH_NORMS = ("recalibrate", "average", "first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averaging:
+    """Who averages with whom."""
+
+    learners: int = 16
+    """Number of learners n; any number of processes that divides it can host them."""
+    topology: Annotated[str, arg(metavar="NAME|FILE|MODULE:FUNCTION")] = "ring"
+    """The communication graph; `python -m topologies` lists what there is."""
+    topology_options: tuple[str, ...] = ()
+    """Options of the topology as key=value, for example k=4 seed=1."""
+    weights: Annotated[str, names(topologies.WEIGHTS)] = "metropolis-hastings"
+    """How a graph becomes a mixing matrix W."""
+    order: Annotated[str, names(ORDERS)] = "awc"
+    """awc: average while computing, the DPSGD paper's; atc: adapt, then combine."""
+    mix_every: int = 1
+    """Average with the neighbours every H-th step only."""
+    noise_std: float = 0.1
+    """SSGD*: standard deviation sigma_0 of the injected noise."""
+    noise_mode: Annotated[str, names(NOISE_MODES)] = "eval"
+    """SSGD*: whether the noise is only where gradients are taken, centered, or persists."""
+    backend: Annotated[str, names(BACKENDS)] = "auto"
+    """How processes reach each other; auto: stacked for one process; for several, nccl where they
+    have GPUs, else mpi where mpirun has started them, and gloo else (torchrun, srun)."""
+    wire: Annotated[str, names(WIRES)] = "full"
+    """In which precision rows travel: bf16 and fp16 halve the bytes; sums are in full."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        at_least(1, learners=self.learners, mix_every=self.mix_every)
+        not_negative(noise_std=self.noise_std)
+        one_of(topologies.WEIGHTS, self.weights, "weights")
+        one_of(ORDERS, self.order, "order")
+        one_of(NOISE_MODES, self.noise_mode, "noise mode")
+        one_of(BACKENDS, self.backend, "backend")
+        one_of(WIRES, self.wire, "wire precision")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """What is learned from."""
+
+    dataset: Annotated[str, names(DATASETS, own="MODULE:FUNCTION")] = "mnist"
+    """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
+    data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
+    """Folder that holds the data set's files, looked into before the cache."""
+    inputs: Annotated[str, names(INPUT_SCALINGS)] = "unit"
+    """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
+    batch_size: int = 125
+    """Mini-batch of each learner, B; the total batch is n B."""
+    partition: Annotated[str, names(PARTITIONS)] = "shared"
+    """shared: each epoch one permutation dealt to all; iid: fixed random shards; dirichlet: fixed
+    shards with skewed labels."""
+    concentration: float = 0.5
+    """dirichlet: the smaller, the more skewed."""
+    validation: int = 0
+    """Training samples held out, evenly over the classes, to judge by instead of the test set."""
+    replacement: bool = False
+    """Draw batches with replacement instead of walking through the shard each epoch."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        at_least(1, batch_size=self.batch_size)
+        at_least(0, validation=self.validation)
+        if ":" not in self.dataset and self.data_dir is None:
+            one_of(DATASETS, self.dataset, "dataset")
+        one_of(INPUT_SCALINGS, self.inputs, "input scaling")
+        one_of(PARTITIONS, self.partition, "partition")
+        if not 0 < self.concentration < math.inf:
+            raise UserError(f"concentration={self.concentration}: it must be a positive number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What is trained."""
+
+    model: Annotated[str, names(MODELS, own="MODULE:FUNCTION")] = "mlp"
+    """A function (input_shape, num_classes) -> torch module, in PyTorch's default init."""
+    widths: tuple[int, ...] = (50, 50)
+    """mlp: sizes of the hidden layers."""
+    activation: Annotated[str, names(ACTIVATIONS)] = "relu"
+    """Of models that have a choice."""
+    model_options: tuple[str, ...] = ()
+    """Further options of the model as key=value, for example width=16."""
+    batch_norm: Annotated[str, names(BATCH_NORMS)] = "recalibrate"
+    """Running statistics that the mean model is judged with: recalibrate, measured anew on
+    training samples; average, of the learners'; first, those of learner 0."""
+    dtype: Annotated[str, names(DTYPES)] = "float32"
+    """Precision of weights and gradients; the monitor's sums are float64 either way."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        if ":" not in self.model:
+            one_of(MODELS, self.model, "model")
+        one_of(ACTIVATIONS, self.activation, "activation")
+        one_of(DTYPES, self.dtype, "dtype")
+        one_of(BATCH_NORMS, self.batch_norm, "BatchNorm policy")
+        for width in self.widths:
+            at_least(1, widths=width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """How fast it learns: learning rate = lr x scaling x warm-up x decay x layer ratio."""
+
+    lr: float = 1.5
+    """Base learning rate alpha."""
+    scaling: Annotated[str, names(SCALINGS)] = "none"
+    """What the larger batch multiplies it by: linear, k; sqrt, its root; adascale, the gain of the
+    whole gradient; lena, the variance of each layer's own."""
+    scaling_options: tuple[str, ...] = ()
+    """adascale: progress=tau average= first=; lena: clip= share= share_seed= granularity= epsilon=
+    average= clipped_state=."""
+    baseline_batch: Annotated[int | None, arg(metavar="INT")] = None
+    """B_0, the total batch that --lr belongs to, so that k = n B / B_0 (default: one learner's)."""
+    warmup: Annotated[str, names(WARMUPS)] = "none"
+    """fixed: linear in time; state-aware: as fast as the gradient variances add up; legw: linear
+    over k times the baseline's epochs."""
+    warmup_steps: Annotated[int | None, arg(metavar="INT")] = None
+    """Length of the warm-up in steps ..."""
+    warmup_epochs: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """... or in epochs (legw: those of the baseline) ..."""
+    warmup_share: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """... or as a share of the run (default: fixed 0.055; state-aware 0.05, its alpha)."""
+    warmup_options: tuple[str, ...] = ()
+    """fixed: start=0 (default: from the unscaled rate); state-aware: accumulate=after; legw:
+    shape=quadratic."""
+    decay: Annotated[str, names(DECAYS)] = "constant"
+    """How the rate falls over the run's budget of steps."""
+    decay_at: tuple[float, ...] = (0.5, 0.75)
+    """step decay: milestones, each a share of the budget."""
+    decay_factor: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """step: factor at each milestone (default 0.1); exponential, cosine and polynomial: factor at
+    the end of the budget (default 0.01, 0 and 0)."""
+    decay_options: tuple[str, ...] = ()
+    """polynomial: power=2; roller-coaster: min_lr= reference=paper-example."""
+    layer_ratio: Annotated[str, names(LAYER_RATIOS)] = "off"
+    """Multiply each layer's rate by ||w|| / ||g|| within limits: fixed, or quantiles of them."""
+    layer_ratio_limits: Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER")] = None
+    """Limits of the layer ratio (default: fixed 0.1 10; quantile 0.1 0.9)."""
+    optimizer: Annotated[str, names(OPTIMIZERS)] = "sgd"
+    """Of torch.optim, or lars, larc, lamb; on each learner's own weights, its state local."""
+    momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Momentum of sgd (default 0), nesterov, lars and larc (0.9), rmsprop (0)."""
+    weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Weight decay lambda, at the learner's own weights (default 0; lars 1e-4)."""
+    optimizer_options: tuple[str, ...] = ()
+    """Further arguments of the optimizer as key=value, for example eps=1e-6."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        one_of(SCALINGS, self.scaling, "scaling")
+        one_of(WARMUPS, self.warmup, "warm-up")
+        one_of(DECAYS, self.decay, "decay")
+        one_of(OPTIMIZERS, self.optimizer, "optimizer")
+        layer_ratio(self.layer_ratio, self.layer_ratio_limits)
+        not_negative(
+            lr=self.lr,
+            weight_decay=self.weight_decay or 0.0,
+            momentum=self.momentum or 0.0,
+            decay_factor=self.decay_factor or 0.0,
+            warmup_epochs=self.warmup_epochs or 0.0,
+        )
+        for name in ("warmup_steps", "baseline_batch"):
+            if (value := getattr(self, name)) is not None:
+                at_least(1, **{name: value})
+        self._check_lengths()
+        for share in self.decay_at:
+            if not 0 <= share <= 1:
+                raise UserError(f"decay_at={share}: a milestone is a share of the run, in [0, 1]")
+
+    def _check_lengths(self) -> None:
+        lengths = ("warmup_steps", "warmup_epochs", "warmup_share")
+        given = [name for name in lengths if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise UserError(f"{' and '.join(given)} say the same in two units: give one of them")
+        if self.warmup_share is not None and not 0 < self.warmup_share <= 1:
+            raise UserError(
+                f"warmup_share={self.warmup_share}: it is a share of the run, in (0, 1]"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitoring:
+    """What is watched while it learns."""
+
+    monitor: Annotated[str, names(LEVELS)] = "standard"
+    """cheap: no extra gradients; standard: adds the full gradient g, alpha_e and Delta; full: adds
+    g_S, the exact split of Delta and both Hessian forms."""
+    monitor_every: int = 25
+    """Monitor, evaluate and write the trace every k steps, and always at step 0 and the last."""
+    monitor_source: Annotated[str, names(SOURCES)] = "full"
+    """Samples behind g: the full training set, a fresh probe, or a probe's split halves."""
+    probe: int = 5_000
+    """Samples of a probe."""
+    hessian_samples: int = 2_000
+    """full: training samples behind the Hessian of Delta2's second form; 0 for all of them."""
+    lipschitz_samples: int = 0
+    """Samples of the probe for the local Lipschitz constant L(x, g); 0: it is not measured."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        one_of(LEVELS, self.monitor, "monitor level")
+        one_of(SOURCES, self.monitor_source, "monitor source")
+        at_least(1, monitor_every=self.monitor_every)
+        at_least(2, probe=self.probe)
+        at_least(0, hessian_samples=self.hessian_samples, lipschitz_samples=self.lipschitz_samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Train one model on n learners that average with their neighbours.
+
+    With no option: the default study, DPSGD on a ring of 16 learners next to SSGD, on MNIST.
+    """
+
+    algorithm: Annotated[tuple[str, ...], names(NAMES)] = ("dpsgd", "ssgd")
+    """One or several, run after each other on the same seeds and batches."""
+    steps: int = 1500
+    """Number of iterations."""
+    epochs: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Length in passes over the training set, in place of --steps."""
+    seed: int = 0
+    """Decides weights, batches, noise and random topologies."""
+    gossip: Averaging = field(default_factory=Averaging)
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    rate: Rate = field(default_factory=Rate)
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    reliability: Reliability = field(default_factory=Reliability)
+    compute: Compute = field(default_factory=Compute)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        if not self.algorithm:
+            raise UserError(f"no algorithm given; there are {', '.join(NAMES)}")
+        for name in self.algorithm:
+            one_of(NAMES, name, "algorithm")
+        if len(set(self.algorithm)) < len(self.algorithm):
+            raise UserError(f"algorithm {' '.join(self.algorithm)}: name each one once")
+        at_least(1, steps=self.steps)
+        at_least(0, seed=self.seed)
+        if self.epochs is not None and not 0 < self.epochs < math.inf:
+            raise UserError(f"epochs={self.epochs}: it must be a positive number")
+        self._check_amp()
+
+    @property
+    def skips(self) -> bool:
+        """Whether a step whose gradient is not finite is left out."""
+        return self.reliability.skips or self.compute.scales_loss
+
+    def _check_amp(self) -> None:
+        if self.compute.amp != "off" and self.model.dtype != "float32":
+            raise UserError(
+                f"amp={self.compute.amp} with dtype={self.model.dtype}: mixed precision saves what "
+                "float32 has to spare; use --dtype float32, or --amp off"
+            )
+        if self.compute.scales_loss and self.reliability.raises:
+            raise UserError(
+                "amp=fp16 with on_nonfinite=raise: a gradient that overflows in half precision is "
+                "how its scale is found, no error; use --on-nonfinite record or skip, or --amp bf16"
+            )

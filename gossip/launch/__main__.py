@@ -1,0 +1,7 @@
+"""`python -m gossip.launch`."""
+
+import sys
+
+from gossip.launch.mpirun import main
+
+sys.exit(main())

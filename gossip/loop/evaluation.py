@@ -1,0 +1,94 @@
+"""How good a model is: loss and errors of the learners' mean model on whole data sets."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gossip.comm.base import Communicator
+from gossip.loop.run_state import Live
+from gossip.monitor import Moment
+from gossip.monitor.base import share_of
+from gossip.study import Study
+from gossip.task import Task
+from gossip.task.samples import Samples
+
+RECALIBRATION_SAMPLES = 2_048
+"""Training samples that BatchNorm's statistics of a mean model are measured on (SPEC 0.4.4)."""
+
+
+def mean_row(x: Tensor, comm: Communicator) -> Tensor:
+    """w_a of the weights x [rows, d], averaged in float64 and rounded once: [d]."""
+    return comm.mean(x.double()).to(x.dtype)
+
+
+def statistics(study: Study, row: Tensor, buffers: Tensor | None) -> Tensor | None:
+    """BatchNorm's running statistics [b] to judge the mean model `row` [d] with; see SPEC 0.4.4.
+
+    Args:
+        study: whose config says by which policy.
+        row: w_a.
+        buffers: the learners' own, [local, b]; None: the model has none.
+    """
+    policy, comm, task = study.config.model.batch_norm, study.comm, study.task
+    if buffers is None:
+        return None
+    if policy == "first":
+        return comm.gather(buffers)[0]
+    if policy == "average":
+        return task.average_buffers(buffers, comm)
+    # The same samples on every process: cheaper than a message for each of many small parts.
+    count = min(RECALIBRATION_SAMPLES, len(task.train))
+    spread = np.linspace(0, len(task.train) - 1, count).astype(np.int64)
+    return task.recalibrated(row, task.train, spread)
+
+
+def evaluate(
+    task: Task, comm: Communicator, row: Tensor, samples: Samples, buffers: Tensor | None = None
+) -> tuple[float, float]:
+    """Mean loss and share of errors of the model `row` [d]; each learner takes its part."""
+    part = share_of(np.arange(len(samples)), comm.hosted, comm.n)
+    scores = task.evaluate(row, samples, part, buffers)
+    loss, errors, count = comm.mean(torch.tensor([scores], dtype=torch.float64)).tolist()
+    return loss / count, errors / count
+
+
+def scores_of(study: Study, row: Tensor, buffers: Tensor | None) -> dict[str, float]:
+    """Loss and error of the model `row` [d] on the test set and on what is held out."""
+    task, scores = study.task, {}
+    for name, samples in (("test", task.test), ("validation", task.validation)):
+        if samples is not None:
+            loss, error = evaluate(task, study.comm, row, samples, buffers)
+            scores |= {f"{name}_loss": loss, f"{name}_error": error}
+    return scores
+
+
+def measured(study: Study, live: Live, moment: Moment) -> dict[str, float]:
+    """What monitor and evaluation say of a moment, for a row of the trace. Collective."""
+    with live.outcome.clock("monitor"):
+        values = live.monitor(moment, study.comm)
+    with live.outcome.clock("evaluation"):
+        row = mean_row(moment.x, study.comm)
+        scores = scores_of(study, row, statistics(study, row, live.buffers))
+    return {**scores, **values}
+
+
+def finish(study: Study, live: Live) -> dict[str, float]:
+    """Judge the final mean model; its row of the trace. Collective."""
+    task, comm, outcome, t = study.task, study.comm, live.outcome, live.state.step
+    with outcome.clock("evaluation"):
+        row = mean_row(live.state.x, comm)
+        own = statistics(study, row, live.buffers)
+        train_loss, train_error = evaluate(task, comm, row, task.train, own)
+        scores = scores_of(study, row, own)
+    if outcome.failure:
+        outcome.verdict.fail(*outcome.failure)
+    elif not outcome.interrupted:
+        outcome.verdict.end(t, train_loss)
+    outcome.final = {"train_loss": train_loss, "train_error": train_error, **scores}
+    return {
+        "step": t,
+        "epoch": study.sampler.epoch(t),
+        "seconds": outcome.clock.training(),
+        "loss_mean_model": train_loss,
+        **scores,
+    }

@@ -1,0 +1,104 @@
+"""What a training loop is given, and what it gives: rows, checkpoints, an outcome."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gossip.algorithms import State
+from gossip.checkpoint import Snapshot
+from gossip.comm.base import Communicator
+from gossip.comm.shutdown.stop import Answer, Wish
+from gossip.loop.clock import Clock
+from gossip.loop.verdict import Verdict
+
+COLUMNS = (
+    "step",
+    "epoch",
+    "seconds",
+    "lr",
+    "train_loss",
+    "test_loss",
+    "test_error",
+    "validation_loss",
+    "validation_error",
+    "loss_mean_model",
+    "skipped",
+    "learners",
+)
+"""What the loop itself puts into the trace; the monitor and the rate add their own columns."""
+
+SAID = {"optimizer": "exchange or update", "other": "bookkeeping"}
+"""How messages name a phase of the clock whose own name says too little."""
+
+Rows = list[dict[str, float]]
+Record = Callable[[Rows], None]
+"""Takes the trace's rows since the last call; called on every process."""
+
+
+Talk = Callable[[int, Wish], Answer]
+"""Asked at every step by all processes, with its number; they need not talk at each."""
+
+
+def at_every_step(comm: Communicator) -> Talk:
+    """The talk of a run that nobody stops."""
+
+    def talk(step: int, wish: Wish) -> Answer:
+        return Answer(False, [Wish(*other) for other in comm.share(list(wish))])
+
+    return talk
+
+
+class Keep(Protocol):
+    """Where a loop leaves its checkpoints; used on every process."""
+
+    def overdue(self) -> bool:
+        """Whether this process wants a checkpoint because of the time that has passed."""
+        ...
+
+    def due(self, step: int) -> bool:
+        """Whether there is one after `step` steps in any case: the same on all processes."""
+        ...
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Copy the snapshot and write it in the background."""
+        ...
+
+
+@dataclass
+class Outcome:
+    """How far a run came and what it took."""
+
+    state: State
+    verdict: Verdict
+    clock: Clock
+    interrupted: bool = False
+    bytes_sent_per_learner: float = 0.0
+    messages_per_learner: float = 0.0
+    skips: float = 0.0
+    """Steps left out per learner because a gradient was not finite."""
+    first_skip: int | None = None
+    """The first step in which a learner's was."""
+    failure: tuple[int, str] | None = None
+    """What ended the run by `--on-nonfinite raise`: the step, and a sentence."""
+    resumed_at: list[int] = field(default_factory=list)
+    """Steps at which the run was taken up again from a checkpoint."""
+    lost_at: list[tuple[int, int]] = field(default_factory=list)
+    """Steps from which on it went on without lost learners, and how many were left."""
+    final: dict[str, float] = field(default_factory=dict)
+    """Loss and error of the final mean model w_a on the whole training and test sets."""
+
+    @contextmanager
+    def counting(self, comm: Communicator) -> Iterator[None]:
+        """Count time and messages of one training step; the monitor's are not training."""
+        before = (comm.traffic.seconds_waiting, *_sent(comm))
+        with self.clock("optimizer"):
+            yield
+        waited, sent, messages = comm.traffic.seconds_waiting, *_sent(comm)
+        self.clock.move(waited - before[0], "optimizer", "communication_wait")
+        self.bytes_sent_per_learner += sent - before[1]
+        self.messages_per_learner += messages - before[2]
+
+
+def _sent(comm: Communicator) -> tuple[float, float]:
+    return comm.traffic.bytes_sent_per_learner, comm.traffic.messages_per_learner

@@ -1,0 +1,102 @@
+"""A run goes on without the learners of a process that was lost, in the same job.
+
+Gossip has no global state: what a learner knows is its own row, so the others lose nothing but
+that learner's last contribution. Their topology is built again by the same rule for fewer, and they
+deal all training samples among themselves.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import topologies
+from gossip.checkpoint import Snapshot
+from gossip.comm.base import Communicator
+from gossip.comm.shutdown.stop import GoingOn
+from gossip.errors import UserError
+from gossip.study import Study
+from gossip.study.parts import topology
+
+DROPPED = ("losses", "skipped")
+"""Rows of a snapshot that lose their meaning: learners may be at different steps."""
+
+
+class LostProcessError(GoingOn):
+    """A process of the job cannot be reached any more."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__("a process of the job is lost")
+        self.snapshot = snapshot
+        """The run as it was on this process, between two steps."""
+        self.name: str
+        """The algorithm."""
+        self.study: Study
+        """Of the learners that are left; this and the next are there when they can go on."""
+        self.start: Snapshot
+        self.out: Path
+        """The folder of the command's runs, and the records of those so far."""
+        self.records: list[Any]
+        self.requested: int
+        """The signal by which the run had been asked to stop; 0: none."""
+
+
+def can_lose(study: Study, *, shared: bool) -> bool:
+    """Whether a run is to go on without a lost process, and has no state that it would miss.
+
+    SSGD's one model may be a step further on some processes than on others, and rules that look at
+    all learners' gradients count them: such runs go on from a checkpoint.
+
+    Args:
+        study: with its policy.
+        shared: whether all learners have one model.
+    """
+    asked = study.config.reliability.on_failure == "continue"
+    return asked and not shared and not study.rule.needs_norms
+
+
+def remaining(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, Snapshot]:
+    """Study and state of the learners that are left. Collective among them.
+
+    The slowest learner skips the steps that the fastest is ahead: the run goes on at the latter's.
+    The learning rate stays that of the beginning, also where it was scaled by n, and so do the
+    length of the run and the stragglers: the config still names all learners.
+
+    Args:
+        study: of all learners.
+        lost: each process's own state.
+        comm: of the survivors, who are numbered anew.
+
+    Raises:
+        UserError: their topology cannot be built, or does not average: on all of them.
+    """
+    known = comm.share({"step": lost.step, "facts": dict(lost.facts)})
+    step = max(each["step"] for each in known)
+    facts = max(known, key=lambda each: each["step"])["facts"]
+    name, rebuilt = study.config.gossip.topology, topology(study.config, comm.n)
+    before, after = topologies.certificate(study.topology), topologies.certificate(rebuilt)
+    if not after.connected or before.column_stochastic > after.column_stochastic:
+        raise UserError(f"topology {name} does not average {comm.n} learners")
+    smaller = replace(
+        study,
+        comm=comm,
+        sampler=study.sampler.without(comm.hosted, comm.n, step),
+        topology=rebuilt,
+    )
+    rows = {name: row for name, row in lost.rows.items() if name not in DROPPED}
+    progress = step / study.rule.most_steps
+    facts = {**facts, "progress": progress, "lost_at": [*facts.get("lost_at", []), [step, comm.n]]}
+    return smaller, replace(lost, step=step, rows=rows, facts=facts)
+
+
+def from_the_start(study: Study) -> Study:
+    """The study of the next run, of the learners that are left."""
+    return replace(study, sampler=replace(study.sampler, since=0, drawn=0))
+
+
+def as_then(study: Study, start: Snapshot) -> Study:
+    """The study of a run that goes on from a checkpoint: learners may have been lost before it."""
+    try:
+        since, drawn = int(start.facts["since"]), int(start.facts["drawn"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"the checkpoint of step {start.step} is of another run") from error
+    return replace(study, sampler=replace(study.sampler, since=since, drawn=drawn))

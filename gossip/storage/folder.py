@@ -1,0 +1,193 @@
+"""The folder of a run: how it is made, what is written beside the trace, and how it is found."""
+
+import json
+import math
+import os
+import platform
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+import gossip
+from gossip import trace
+from gossip.errors import UserError
+from gossip.storage import tables
+
+CONFIG = "config.toml"
+TRACE = trace.FILE
+SUMMARY = "summary.json"
+FIGURE = "figure.png"
+LOCK = ".lock"
+
+MAX_TEXT_BYTES = tables.MOST_BYTES
+"""A config or summary larger than this is not read."""
+
+_PACKAGES = ("torch", "numpy", "scipy", "pyarrow", "mpi4py")
+
+
+def create(out: Path) -> Path:
+    """Make the folder `out`, with its parents, for a new run.
+
+    Raises:
+        UserError: it holds something already, or cannot be made or written to.
+    """
+    out = Path(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(entry.name != LOCK for entry in out.iterdir()):
+            raise UserError(
+                f"run folder {out} exists already: choose another --out or remove it, or go on "
+                f"with it by --resume {out}"
+            )
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except FileExistsError as error:
+        raise UserError(f"{out} is a file: choose another --out or remove it") from error
+    except OSError as error:
+        raise UserError(f"cannot write to run folder {out}: {error.strerror}") from error
+    return out
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write config.toml at once or not at all; TOML has no null, so None is left out."""
+    write_text(folder / CONFIG, tomli_w.dumps(_toml(config)))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The tables of config.toml; empty if there is none.
+
+    Raises:
+        UserError: it is not TOML.
+    """
+    return _read(folder / CONFIG, tables.from_toml)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write summary.json at once or not at all; JSON has no NaN and no infinity: they are null."""
+    text = json.dumps(_json(summary), indent=2, allow_nan=False)
+    write_text(folder / SUMMARY, text + "\n")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What `write_summary` wrote, None for a number that was not finite; empty if there is none.
+
+    Raises:
+        UserError: it is not a JSON object.
+    """
+    return _read(folder / SUMMARY, tables.from_json)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text`: a reader, or a kill, sees the old or the new, nothing between.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    # A thread may write the same file: last words while the main thread closes the run.
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        # Made anew: in a folder from elsewhere, a link of that name could lead out of it.
+        partial.unlink(missing_ok=True)
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(text)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+def facts() -> dict[str, Any]:
+    """What ran where: versions, commit (None outside a checkout), dirty, host, cores."""
+    versions = {"python": platform.python_version(), "gossip": gossip.__version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    commit, dirty = _commit()
+    return {
+        "versions": versions,
+        "commit": commit,
+        "dirty": dirty,
+        "host": socket.gethostname(),
+        "cores": os.cpu_count(),
+    }
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """The run folders meant by `paths`, in their order, each once.
+
+    Args:
+        paths: a run folder, its trace file, or the folder of a study: one whose sub-folders are
+            run folders, which come in the order of their names.
+
+    Raises:
+        UserError: a path is none of these.
+    """
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        if path.name == TRACE and path.is_file():
+            runs = [path.parent]
+        elif (path / TRACE).is_file():
+            runs = [path]
+        else:
+            runs = sorted(file.parent for file in path.glob(f"*/{TRACE}") if file.is_file())
+        if not runs:
+            missing = "" if path.exists() else " (it does not exist)"
+            raise UserError(f"no run in {path}{missing}: looked for {TRACE} there and one below")
+        found.update(dict.fromkeys(runs))
+    return list(found)
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    """Commit of the running code and whether it was changed since; (None, None) if unknown."""
+    here = Path(__file__).parent
+    try:
+        # An installed package may lie in somebody else's checkout: only a tracked file counts.
+        _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
+        commit = _git(here, "rev-parse", "HEAD").strip()
+        return commit, bool(_git(here, "status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout
+
+
+def _read(path: Path, parse: Any) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    if path.stat().st_size > MAX_TEXT_BYTES:
+        raise UserError(f"{path} has more than {MAX_TEXT_BYTES} bytes: not written by gossip")
+    try:
+        return parse(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+
+
+def _toml(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _toml(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_toml(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,185 @@
+"""The parts of a study: data set, model, topology, optimizer and stragglers that a config names."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import topologies
+from gossip import stragglers
+from gossip.config import Config
+from gossip.data import Dataset, load
+from gossip.errors import UserError, load_object, lookup
+from gossip.keyvalue import parse_options
+from gossip.models import MODELS
+from gossip.optim import OPTIMIZERS, FlatOptimizer
+from gossip.stragglers import Straggler
+from gossip.task import Task
+
+
+def straggler(config: Config) -> Straggler | None:
+    """The model by which learners are slow on purpose; None: nobody is.
+
+    Raises:
+        UserError: it has no such option, or needs one.
+    """
+    chosen = config.reliability
+    if chosen.straggler == "none" and not chosen.straggler_options:
+        return None
+    n = config.gossip.learners
+    return stragglers.make(chosen.straggler, chosen.straggler_options, n=n, seed=config.seed)
+
+
+def dtype(config: Config) -> torch.dtype:
+    """The dtype of weights and gradients."""
+    return {"float32": torch.float32, "float64": torch.float64}[config.model.dtype]
+
+
+def dataset(config: Config) -> Dataset:
+    """The data set that the config names, from the cache or the given folder.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    folder = Path(config.data.data_dir) if config.data.data_dir else None
+    return load(config.data.dataset, folder)
+
+
+def check_batch(task: Task, size: int) -> None:
+    """Refuse batches from which BatchNorm cannot take a variance."""
+    if not task.looks_at_batch:
+        return
+    inputs, labels = task.train.batch(np.zeros((1, size), dtype=np.int64))
+    try:
+        task.gradient(task.init(0).unsqueeze(0), inputs, labels)
+    except ValueError as error:
+        raise UserError(
+            f"batch_size={size}: too few samples for the model's BatchNorm ({error})"
+        ) from error
+
+
+def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
+    """What builds the model for the shape of the inputs and the number of classes.
+
+    Raises:
+        UserError: it does not exist, does not take these arguments, or returns no module.
+    """
+    chosen, name = config.model, config.model.model
+    build = load_object(name, "model") if ":" in name else lookup(MODELS, name, "model")
+    try:
+        takes = inspect.signature(build).parameters
+    except (TypeError, ValueError) as error:
+        raise UserError(f"model {name!r} cannot be called: {error}") from error
+    flags = {"widths": chosen.widths, "activation": chosen.activation}
+    options = {k: v for k, v in flags.items() if k in takes and ":" not in name}
+    options |= {
+        key: literal("model", key, value)
+        for key, value in parse_options(chosen.model_options, "model").items()
+    }
+    arguments = (dataset.input_shape, dataset.num_classes)
+    try:
+        inspect.signature(build).bind(*arguments, **options)
+    except TypeError as error:
+        raise UserError(
+            f"model {name!r} cannot be called as (input_shape, num_classes"
+            f"{''.join(f', {key}=' for key in options)}): {error}"
+        ) from error
+    make = partial(build, *arguments, **options)
+    try:
+        made = make()
+    except UserError:
+        raise
+    # What a builder makes of a wrong option is its own affair.
+    except Exception as error:
+        given = f" with {' '.join(chosen.model_options)}" if chosen.model_options else ""
+        raise UserError(f"model {name!r}{given} cannot be made: {error}") from error
+    if not isinstance(made, nn.Module):
+        raise UserError(f"model {name!r} returned {type(made).__name__}, not a torch.nn.Module")
+    return make
+
+
+def topology(config: Config, n: int) -> topologies.Topology:
+    """The config's topology for n learners: all that it names, or those that are left.
+
+    Raises:
+        UserError: there is none.
+    """
+    gossip = config.gossip
+    options: dict[str, Any] = parse_options(gossip.topology_options, "topology")
+    if gossip.weights != "metropolis-hastings":
+        options.setdefault("weights", gossip.weights)
+    builder = topologies.TOPOLOGIES.get(gossip.topology)
+    if ":" in gossip.topology:
+        builder = load_object(gossip.topology, "topology")
+    if builder is not None and "seed" in inspect.signature(builder).parameters:
+        options.setdefault("seed", config.seed)
+    try:
+        return topologies.build(gossip.topology, n, **options)
+    except topologies.TopologyError as error:
+        raise UserError(str(error)) from error
+
+
+def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
+    """What makes the optimizer of the hosted rows, with the options that it has.
+
+    Raises:
+        UserError: there is none of that name, or it has no such option.
+    """
+    rate = config.rate
+    kind = lookup(OPTIMIZERS, rate.optimizer, "optimizer")
+    accepted = inspect.signature(kind.make).parameters
+    options = dict(kind.defaults)
+    if rate.momentum is not None:
+        if "momentum" not in accepted:
+            raise UserError(f"optimizer {rate.optimizer!r} has no momentum; leave --momentum away")
+        options["momentum"] = rate.momentum
+    if rate.weight_decay is not None:
+        options["weight_decay"] = rate.weight_decay
+    for key, value in parse_options(rate.optimizer_options, "optimizer").items():
+        if key not in accepted or key in ("params", "lr"):
+            raise UserError(
+                f"optimizer {rate.optimizer!r} has no option {key!r}; it has {', '.join(accepted)}"
+            )
+        options[key] = literal("optimizer", key, value)
+    # lr only fills the place: FlatOptimizer sets the real rate at each step.
+    make = partial(kind.make, lr=1.0, **options)
+    try:
+        make([nn.Parameter(torch.zeros(1))])
+    except (ValueError, TypeError) as error:
+        raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
+    return lambda: FlatOptimizer(
+        make,
+        task.layers,
+        elementwise=kind.elementwise,
+        skips=config.skips,
+        jointly=config.compute.scales_loss,
+    )
+
+
+def literal(kind: str, key: str, value: str) -> object:
+    """A number, true/false, comma-separated numbers, or else the text itself.
+
+    Raises:
+        UserError: there is no text.
+    """
+    if not value:
+        raise UserError(f"{kind} option {key}=: give a value")
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        numbers = tuple(_number(part) for part in value.split(","))
+    except ValueError:
+        return value
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _number(text: str) -> float | int:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

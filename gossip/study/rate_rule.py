@@ -1,0 +1,131 @@
+"""From the [rate] table of a config to the rule that gives the learning rate."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from gossip.config import Config, Rate
+from gossip.errors import UserError
+from gossip.keyvalue import converted, parse_options
+from gossip.rates import (
+    DECAYS,
+    SCALINGS,
+    WARMUPS,
+    Budget,
+    Length,
+    Product,
+    Setting,
+    gradient_variance,
+    layer_ratio,
+)
+from gossip.rates.warmup import Ramp, StateAware
+from gossip.task.layers import Layer
+
+
+def budget(config: Config, samples: int) -> Budget:
+    """How much a run of `config` on `samples` training samples may compute."""
+    learners, batch = config.gossip.learners, config.data.batch_size
+    steps = float(config.steps)
+    if config.epochs is not None:
+        # Rounded, so that 300 steps that are 300.00000000000006 in floats are not 301.
+        steps = max(1.0, round(config.epochs * samples / (learners * batch), 9))
+    return Budget(
+        learners=learners,
+        batch=batch,
+        samples=samples,
+        steps=steps,
+        baseline_batch=config.rate.baseline_batch,
+    )
+
+
+def rule(rate: Rate, budget: Budget, layers: tuple[Layer, ...]) -> Product:
+    """The learning-rate rule of a run.
+
+    Raises:
+        UserError: an option that a part does not have or that cannot be run.
+    """
+    length = Length(steps=rate.warmup_steps, epochs=rate.warmup_epochs, share=rate.warmup_share)
+    setting = Setting(budget=budget, layers=layers, lr=rate.lr, length=length)
+    make_scaling = SCALINGS[rate.scaling]
+    given = parse_options(rate.scaling_options, "scaling")
+    # LENA's options are those of its variance too; other scalings have a variance by default.
+    known = inspect.signature(gradient_variance).parameters if rate.scaling == "lena" else ()
+    of_variance = {key: given.pop(key) for key in list(given) if key in known}
+    scaling = make_scaling(setting, **converted(f"scaling {rate.scaling}", make_scaling, given))
+    if rate.scaling != "none":
+        setting = replace(setting, nominal=scaling.nominal)
+    warmup = _part("warm-up", WARMUPS, rate.warmup, setting, rate.warmup_options)
+    if isinstance(warmup, Ramp):
+        setting = replace(setting, warmup=warmup.steps)
+    return Product(
+        base=rate.lr,
+        scaling=scaling,
+        warmup=warmup,
+        decay=_part("decay", DECAYS, rate.decay, setting, rate.decay_options, **_decay(rate)),
+        ratio=layer_ratio(rate.layer_ratio, rate.layer_ratio_limits),
+        variance=gradient_variance(
+            setting, **converted("scaling lena", gradient_variance, of_variance)
+        ),
+        budget=budget,
+        layers=layers,
+    )
+
+
+def warnings(rule: Product) -> list[str]:
+    """What a user should know of a rule before the run: a warm-up that may never end."""
+    budget, warmup = rule.budget, rule.warmup
+    if isinstance(warmup, Ramp) and warmup.steps > rule.most_steps:
+        return [
+            f"the warm-up takes {warmup.steps:g} steps and the run has {rule.most_steps:g}: the "
+            "full learning rate is never reached"
+        ]
+    if isinstance(warmup, StateAware) and warmup.threshold > budget.steps:
+        return [
+            f"a layer whose gradients are nearly equal on all {budget.learners} learners is not "
+            f"warm within the run: it needs {math.ceil(warmup.threshold)} of {budget.steps:g} steps"
+        ]
+    return []
+
+
+IDLE = {
+    ("warmup", "none"): ("warmup_steps", "warmup_epochs", "warmup_share", "warmup_options"),
+    ("scaling", "none"): ("scaling_options",),
+    ("decay", "constant"): ("decay_factor", "decay_options"),
+    ("layer_ratio", "off"): ("layer_ratio_limits",),
+}
+"""Options that say nothing where a part is not there."""
+
+
+def idle(rate: Rate) -> list[str]:
+    """Notes on options that were given and have no effect."""
+    return [
+        f"{option.replace('_', '-')} has no effect with --{part.replace('_', '-')} {name}"
+        for (part, name), options in IDLE.items()
+        if getattr(rate, part) == name
+        for option in options
+        if getattr(rate, option) not in (None, ())
+    ]
+
+
+def _decay(rate: Rate) -> dict[str, Any]:
+    """The decay's options that have a flag of their own, as far as it takes them."""
+    takes = inspect.signature(DECAYS[rate.decay]).parameters
+    flags = {"at": rate.decay_at, "factor": rate.decay_factor}
+    return {key: value for key, value in flags.items() if key in takes and value is not None}
+
+
+def _part(
+    kind: str,
+    table: dict[str, Callable[..., Any]],
+    name: str,
+    setting: Setting,
+    given: Iterable[str],
+    **flags: Any,
+) -> Any:
+    make = table[name]
+    options = parse_options(given, kind)
+    if kind == "decay" and (twice := sorted({"at", "factor"} & options.keys())):
+        raise UserError(f"{kind} option {twice[0]!r} has a flag: --{kind}-{twice[0]}")
+    return make(setting, **converted(f"{kind} {name}", make, options), **flags)

@@ -1,0 +1,82 @@
+"""How the steps of a run take their gradients: as they come, compiled, or recorded; tried first."""
+
+from collections.abc import Callable
+from functools import partial
+
+from gossip.algorithms.loss_scale import LossScale
+from gossip.config.compute import Compute
+from gossip.data import Sampler
+from gossip.errors import UserError
+from gossip.task import Gradients, Task
+from gossip.task.cuda_graphs import Captured, expected_to_pay
+
+Take = Callable[..., Gradients]
+"""As `Task.gradient`."""
+
+
+def of_steps(
+    compute: Compute, task: Task, sampler: Sampler, *, squares: bool
+) -> tuple[Take, list[str]]:
+    """How steps take gradients, and a note where that is not as it was to be.
+
+    Args:
+        compute: what is wanted.
+        task: whose gradients.
+        sampler: of the batches, which have one shape.
+        squares: whether the rate looks at single gradients.
+
+    Raises:
+        UserError: torch.compile or CUDA graphs are asked for, and do not work with the model.
+    """
+    if compute.compile:
+        _try_compiler(task, sampler)
+    asked = compute.cuda_graphs == "on"
+    auto = compute.cuda_graphs == "auto" and expected_to_pay(task, len(sampler.hosted))
+    if not (asked or auto):
+        return task.gradient, []
+    captured = Captured(task.gradient)
+    scale = LossScale().scale if compute.scales_loss else None
+    reason = _obstacle(partial(captured, squares=squares, scale=scale), task, sampler)
+    if reason is None:
+        return captured, []
+    if asked:
+        raise UserError(
+            f"cuda_graphs=on: this model cannot be recorded ({reason}); use --cuda-graphs off"
+        )
+    return task.gradient, [f"no CUDA graphs: this model cannot be recorded ({reason})"]
+
+
+def _obstacle(take: Take, task: Task, sampler: Sampler) -> str | None:
+    """Why the gradient is not recorded, of a row for each learner or of one for all of them."""
+    if task.has_buffers:
+        return "it keeps running statistics"
+    try:
+        for rows in sorted({1, len(sampler.hosted)}):
+            _take_first(take, task, sampler, rows=rows)
+    except RuntimeError as error:
+        return _first_line(error)
+    return None
+
+
+def _try_compiler(task: Task, sampler: Sampler) -> None:
+    try:
+        _take_first(task.gradient, task, sampler, rows=len(sampler.hosted))
+    # What a compiler makes of a model is its own affair.
+    except Exception as error:
+        raise UserError(
+            f"compile: torch.compile does not work here with this model ({_first_line(error)}); "
+            "it needs a C++ compiler on a CPU and Triton on a GPU; leave --compile away"
+        ) from error
+
+
+def _take_first(take: Take, task: Task, sampler: Sampler, *, rows: int) -> None:
+    """Take the gradient of step 0 as an algorithm with so many rows does."""
+    buffers = task.init_buffers(len(sampler.hosted)) if task.has_buffers else None
+    batch = task.train.batch(sampler.indices(0))
+    take(task.init(0).repeat(rows, 1), *batch, buffers=buffers)
+
+
+def _first_line(error: Exception) -> str:
+    """Of what a library says, which may be long."""
+    said = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {said[0]}"[:200]

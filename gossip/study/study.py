@@ -1,0 +1,148 @@
+"""From a config to the objects of a run; the one place where names become things."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from scipy.sparse import csr_array
+
+import topologies
+from gossip import stragglers
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
+from gossip.comm.base import Communicator
+from gossip.comm.startup.together import on_all
+from gossip.config import Config
+from gossip.config.compute import idle as idle_compute
+from gossip.data import Dataset, Sampler, on_device, splits
+from gossip.errors import lookup
+from gossip.monitor import Monitor
+from gossip.rates import Rule
+from gossip.stragglers import Straggler
+from gossip.study import parts
+from gossip.study.rate_rule import budget, idle, rule, warnings
+from gossip.study.step_gradient import of_steps
+from gossip.task import Gradients, Task
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the algorithms of one command share: data, start, batches, topology and rate."""
+
+    config: Config
+    comm: Communicator
+    dataset: Dataset
+    task: Task
+    sampler: Sampler
+    topology: topologies.Topology
+    rule: Rule
+    steps: int
+    """Updates at most."""
+    gradient: Callable[..., Gradients]
+    """`Task.gradient` as a step takes it; recorded as a CUDA graph where that pays."""
+    make_monitor: Callable[[], Monitor]
+    """A monitor remembers the last gradients, so each run has its own."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know before it starts."""
+    straggler: Straggler | None = None
+    """Who is slow on purpose, and when."""
+
+    def mixing_matrix(self, t: int) -> csr_array | None:
+        """W of step t: the topology's next matrix every `mix_every` steps, None between."""
+        every = self.config.gossip.mix_every
+        return None if (t + 1) % every else self.topology.matrix(t // every)
+
+    def delay(self, t: int) -> float:
+        """Seconds that this process waits in the gradient of step t because it is to be slow."""
+        if self.straggler is None:
+            return 0.0
+        seconds = self.config.reliability.straggler_seconds
+        return stragglers.delay(self.straggler, self.comm.hosted, t, seconds)
+
+
+def prepare(config: Config, comm: Communicator) -> Study:
+    """Make everything a run needs.
+
+    Args:
+        config: what is wanted.
+        comm: whose hosted learners are served.
+
+    Raises:
+        UserError: something in the config does not fit.
+    """
+    numerics = on_all(comm, config.compute.numerics)
+    dataset = parts.dataset(config)
+    train, test, validation = splits(
+        dataset, config.data.inputs, parts.dtype(config), config.data.validation
+    )
+    task = Task(
+        parts.model(config, dataset),
+        on_device(train, numerics.device),
+        on_device(test, numerics.device),
+        dtype=parts.dtype(config),
+        num_classes=dataset.num_classes,
+        validation=None if validation is None else on_device(validation, numerics.device),
+        numerics=numerics,
+    )
+    parts.check_batch(task, config.data.batch_size)
+    sampler = Sampler(
+        len(train),
+        comm.n,
+        comm.hosted,
+        config.data.batch_size,
+        config.seed,
+        partition=config.data.partition,
+        replacement=config.data.replacement,
+        labels=train.labels,
+        concentration=config.data.concentration,
+    )
+    length = budget(config, len(train))
+    rates = rule(config.rate, length, task.layers)
+    make_monitor = partial(
+        Monitor,
+        task,
+        level=config.monitoring.monitor,
+        source=config.monitoring.monitor_source,
+        probe=config.monitoring.probe,
+        hessian_samples=config.monitoring.hessian_samples or None,
+        lipschitz_samples=config.monitoring.lipschitz_samples,
+        seed=config.seed,
+    )
+    make_monitor()  # refuses a bad level or source now
+    gradient, fallback = of_steps(config.compute, task, sampler, squares=rates.needs_norms)
+    return Study(
+        config,
+        comm,
+        dataset,
+        task,
+        sampler,
+        parts.topology(config, comm.n),
+        rates,
+        max(1, math.ceil(rates.most_steps)),
+        gradient,
+        make_monitor,
+        (
+            *idle(config.rate),
+            *idle_compute(config.compute, numerics, task.layers),
+            *_idle_wire(config),
+            *warnings(rates),
+            *fallback,
+        ),
+        parts.straggler(config),
+    )
+
+
+def _idle_wire(config: Config) -> list[str]:
+    """A note where no algorithm sends rows that are mixed by W."""
+    if config.gossip.wire == "full" or "dpsgd" in config.algorithm:
+        return []
+    return [f"wire has no effect with --algorithm {' '.join(config.algorithm)}: it is for dpsgd"]
+
+
+def algorithm(name: str, study: Study) -> Any:
+    """One of `ALGORITHMS` or `ASYNCHRONOUS` with the config's optimizer."""
+    gossip = study.config.gossip
+    settings = Settings(gossip.order, gossip.noise_std, gossip.noise_mode, study.config.seed)
+    make = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
+    return make(parts.optimizer(study.config, study.task), settings)

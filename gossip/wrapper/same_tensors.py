@@ -1,0 +1,62 @@
+"""At the beginning: all learners have the same tensors, and the same numbers in them."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from gossip.comm.base import Communicator
+from gossip.comm.startup.together import agree
+from gossip.errors import UserError
+from gossip.wrapper.weights import MIXABLE, described
+
+
+def agree_on_tensors(comm: Communicator, named: Mapping[str, Tensor]) -> None:
+    """Check that all processes have tensors of the same names, shapes and dtypes. Collective.
+
+    Raises:
+        UserError: they do not; of the first that differs, what it is on which process. The same
+            text on every process.
+    """
+    mine = [(name, described(tensor)) for name, tensor in named.items()]
+    told = comm.share(mine)
+    for k in range(max(map(len, told))):
+        if len({tuple(each[k : k + 1]) for each in told}) > 1:
+            agree(comm, dict(mine[k : k + 1]))
+
+
+def broadcast(comm: Communicator, tensors: Iterable[Tensor]) -> None:
+    """Give all learners the numbers of learner 0, exactly, whatever their dtype. Collective.
+
+    As a mixing step with W_j0 = 1 and 0 elsewhere. What cannot be mixed goes as bytes, each of
+    them a float.
+    """
+    w = csr_array(np.eye(1, comm.n).repeat(comm.n, axis=0))
+    for tensor in tensors:
+        if not tensor.numel():
+            continue
+        flat = tensor.detach().reshape(-1)
+        numbers = flat if flat.dtype in MIXABLE else flat.view(torch.uint8).float()
+        # What the others have may be infinite (masks), and 0 times that is not a number.
+        row = numbers if comm.process == 0 else torch.zeros_like(numbers)
+        first = comm.start_mix(row.reshape(1, -1).contiguous(), w)()[0]
+        if flat.dtype not in MIXABLE:
+            first = first.to(torch.uint8).view(flat.dtype)
+        tensor.detach().copy_(first.view(tensor.shape))
+
+
+def refuse_quantised(named: Mapping[str, Tensor]) -> None:
+    """Refuse what has no bytes that could be sent.
+
+    Raises:
+        UserError: a tensor is quantised or sparse.
+    """
+    for name, tensor in named.items():
+        if tensor.is_quantized or tensor.layout != torch.strided:
+            kind = tensor.dtype if tensor.is_quantized else tensor.layout
+            raise UserError(
+                f"{name!r} is {str(kind).removeprefix('torch.')}, which cannot be sent to the "
+                "other learners: wrap the module before it is converted"
+            )
