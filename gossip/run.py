@@ -2,8 +2,8 @@
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,19 +11,19 @@ import tyro
 
 from gossip.comm.base import Communicator
 from gossip.comm.connect import Make, choose
-from gossip.comm.shutdown.failure import Position, ending_the_job
-from gossip.comm.shutdown.stop import Stop
+from gossip.comm.shutdown.failure import ending_the_job
+from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, leave, speaks
 from gossip.comm.startup.together import agree, on_first, together
 from gossip.config import WIRES, Config
 from gossip.config.presets import PRESETS, starting_point
 from gossip.errors import UserError
-from gossip.loop.survivors import LostProcessError
+from gossip.loop.survivors import Remaining
 from gossip.malloc import keep_memory
 from gossip.runs.dispatch import check
 from gossip.runs.identity import differences, fingerprints
 from gossip.runs.job import Job, new_folder, say
-from gossip.runs.recorder import Record
+from gossip.runs.recorder import Recorder
 from gossip.storage.glance import learners_left
 from gossip.study import Study, prepare
 from gossip.task.device import place
@@ -57,13 +57,91 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 done (also where a run diverged), 2 a user's mistake, 130 after Ctrl-C, 143 after SIGTERM.
     """
-
-    def start() -> int:
+    with Ending() as ending:
         command = together(lambda: parse(sys.argv[1:] if argv is None else argv))
         make = together(lambda: chosen(command))
-        return run(command, make())
+        ending.code = run(command, make(), ending)
+    return ending.code
 
-    return told(start)
+
+def run(command: Command, comm: Communicator, ending: "Ending") -> int:
+    """Train, and go on with the learners that are left each time some are lost; the exit code.
+
+    Raises:
+        UserError: the data, the topology or the run folder does not fit; on all processes. Also
+            where a gradient was not finite and that is to be an error: the run folder is closed.
+    """
+    recorders: list[Recorder] = []
+    job: Job | None = None
+    left: Remaining | None = None
+
+    def last_words() -> None:
+        for recorder in recorders[-1:]:
+            recorder.last_words()
+
+    def stacks() -> Path | None:
+        return next((recorder.path / STACKS for recorder in recorders[-1:]), None)
+
+    while True:
+        position, timeout = Position(), command.options.reliability.timeout
+        guard = ending_the_job(
+            comm, position, last_words=last_words, timeout=timeout, stacks=stacks
+        )
+        try:
+            with guard as stop:
+                if left is not None:
+                    stop.requested = stop.requested or left.requested
+                job = begun(command, comm, recorders) if job is None else job
+                outcome = job.train(stop, position, left)
+                if outcome is not None and outcome.failure:
+                    raise UserError(outcome.failure[1])
+        except Remaining as remaining:
+            left, comm = remaining, remaining.study.comm
+            job = replace(job, study=left.study, again=True) if job else None
+            ending.survivors(speaks=comm.process == 0)
+        else:
+            return stop.exit_code
+
+
+class Ending:
+    """How this process ends: a mistake or Ctrl-C is one line, said once, and an exit code.
+
+    A process that has survived others leaves at once, whatever comes: the end of MPI would wait
+    for those that are lost.
+    """
+
+    code = 0
+    _speaks: bool | None = None
+
+    def survivors(self, *, speaks: bool) -> None:
+        """Processes have been lost; of those that are left this one `speaks`, or another."""
+        self._speaks = speaks
+
+    def __enter__(self) -> "Ending":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        known = self._say(error)
+        if self._speaks is not None:
+            if error is not None and not known:
+                traceback.print_exception(error)
+                self.code = 1
+            leave(self.code)
+        return known
+
+    def _say(self, error: BaseException | None) -> bool:
+        """Whether `error` is one for which a line is enough."""
+        if isinstance(error, UserError):
+            self.code = 2
+            first = speaks() if self._speaks is None else self._speaks
+            if first or isinstance(error, CutOffError):
+                print(f"gossip.run: {error}", file=sys.stderr)
+        elif isinstance(error, KeyboardInterrupt):  # before the run listens, or the second Ctrl-C
+            self.code = 130
+            print("gossip.run: ended at once by Ctrl-C", file=sys.stderr)
+        else:
+            return False
+        return True
 
 
 def chosen(command: Command) -> Make:
@@ -76,60 +154,6 @@ def learners(command: Command) -> int:
     """How many there are: those of the run that is resumed, if it has lost some."""
     left = None if command.resume is None else learners_left(command.resume)
     return left or command.options.gossip.learners
-
-
-def told(command: Callable[[], int], *, first: bool | None = None) -> int:
-    """The exit code of `command`; the `first` process says a mistake or Ctrl-C in one line."""
-    try:
-        return command()
-    except UserError as error:
-        if (speaks() if first is None else first) or isinstance(error, CutOffError):
-            print(f"gossip.run: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:  # before the run listens to it, or the second Ctrl-C
-        print("gossip.run: ended at once by Ctrl-C", file=sys.stderr)
-        return 130
-
-
-def run(command: Command, comm: Communicator, left: LostProcessError | None = None) -> int:
-    """Train, and again with the learners that are left each time some are lost; the exit code.
-
-    Raises:
-        UserError: the data, the topology or the run folder does not fit; on all processes. Also
-            where a gradient was not finite and that is to be an error: the run folder is closed.
-    """
-    records: list[Record] = [] if left is None else left.records
-
-    def last_words() -> None:
-        for record in records[-1:]:
-            record.last_words()
-
-    def stacks() -> Path | None:
-        return next((record.path / STACKS for record in records[-1:]), None)
-
-    position, timeout = Position(), command.options.reliability.timeout
-    guard = ending_the_job(comm, position, last_words=last_words, timeout=timeout, stacks=stacks)
-    try:
-        with guard as stop:
-            if left is not None:
-                stop.requested = stop.requested or left.requested
-            job = begun(command, comm, position, stop, records, left)
-            outcome = job.run(left)
-            if outcome is not None and outcome.failure:
-                raise UserError(outcome.failure[1])
-    except LostProcessError as lost:
-        leave(gone_on(command, lost))
-    return stop.exit_code
-
-
-def gone_on(command: Command, left: LostProcessError) -> int:
-    """The exit code of a job that goes on with the learners that are left, whatever comes."""
-    comm = left.study.comm
-    try:
-        return told(lambda: run(command, comm, left), first=comm.process == 0)
-    except Exception:
-        traceback.print_exc()
-        return 1
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -168,32 +192,20 @@ def check_resumable(command: Command, then: Config) -> None:
         )
 
 
-def begun(
-    command: Command,
-    comm: Communicator,
-    position: Position,
-    stop: Stop,
-    records: list[Record],
-    left: LostProcessError | None,
-) -> Job:
-    """The job of all processes, or of those that are left; collective.
+def begun(command: Command, comm: Communicator, recorders: list[Recorder]) -> Job:
+    """The job of all processes; collective.
 
     Raises:
         UserError: the data, the topology or the run folder does not fit; on all processes.
     """
-    if left is not None:
-        study, out = left.study, left.out
-    else:
-        study = prepared(command, comm)
-        out = Path(on_first(comm, lambda: str(command.resume or new_folder(command.out))))
+    study = prepared(command, comm)
+    out = Path(on_first(comm, lambda: str(command.resume or new_folder(command.out))))
     return Job(
         study=study,
         out=out,
         names=command.options.algorithm,
-        again=left is not None or command.resume is not None,
-        position=position,
-        stop=stop,
-        records=records,
+        again=command.resume is not None,
+        recorders=recorders,
     )
 
 

@@ -1,4 +1,8 @@
-"""The only loop: the order of things in a step."""
+"""The loop of all algorithms whose learners have a step in common: the order of things in a step.
+
+AD-PSGD's learners have none: `gossip.asynchronous.train` lets each go at its own pace, and shares
+with this loop how a run begins (`begin`), ends a step (`EndOfStep`) and is judged (`finish`).
+"""
 
 import time
 from functools import lru_cache, partial
@@ -11,11 +15,11 @@ from gossip.algorithms import Algorithm, Gradient, State, Step
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
-from gossip.comm.shutdown.failure import Position
-from gossip.comm.shutdown.stop import Wish
+from gossip.comm.shutdown.position import Position
+from gossip.loop.end_of_step import Agreement, EndOfStep, Keep, Record, Unstopped
 from gossip.loop.evaluation import finish, measured
-from gossip.loop.nonfinite import counted, heard, note, weights_are_finite
-from gossip.loop.outcome import Keep, Outcome, Record, Rows, Talk, at_every_step
+from gossip.loop.nonfinite import counted, note
+from gossip.loop.outcome import Outcome, TraceRows
 from gossip.loop.run_state import Live, begin, snapshot
 from gossip.loop.survivors import LostProcessError, can_lose
 from gossip.monitor import Moment
@@ -29,7 +33,7 @@ def train(
     *,
     record: Record = lambda rows: None,
     position: Position | None = None,
-    talk: Talk | None = None,
+    agreement: Agreement | None = None,
     start: Snapshot | None = None,
     keep: Keep | None = None,
 ) -> Outcome:
@@ -43,7 +47,7 @@ def train(
         algorithm: what a step does.
         record: gets the trace's rows as they come.
         position: kept up to date for the message of a process that fails.
-        talk: says whether the step just done is the last, and what the processes wish.
+        agreement: decides for all processes whether the step just done is the last.
         start: where to take up a run that ended before its time; None: at the beginning.
         keep: gets a snapshot when one is due, and after the last step.
 
@@ -51,72 +55,57 @@ def train(
         UserError: `start` is of another run.
         LostProcessError: a process is gone, and the others may go on without its learners.
     """
-    position, talk = position or Position(), talk or at_every_step(study.comm)
+    comm, every = study.comm, study.config.monitoring.monitor_every
+    position, agreement = position or Position(), agreement or Unstopped(comm)
     live = begin(study, algorithm, position, start)
+    outcome, clock = live.outcome, live.outcome.clock
+    end_of_step = EndOfStep(study, live, agreement, record, keep)
     try:
-        _steps(study, algorithm, live, record, position, talk, keep)
+        while live.rates.progress < 1 and not outcome.verdict.hopeless:
+            t = position.step = live.state.step
+            with clock("data"):
+                inputs, labels = study.task.train.batch(study.sampler.indices(t))
+            gradient = clock.timed("gradient", step_gradient(study, live, t, inputs, labels))
+            if live.loss_scale is not None:
+                gradient = live.loss_scale.judged(gradient, comm)
+            with outcome.counting(comm):
+                state, step = algorithm.step(
+                    live.state, gradient, mixing_matrix(study, t), live.rates.at(t), comm
+                )
+            before, outcome.state = live.state, state
+            live.losses.append(step.losses.expand(len(comm.hosted)))
+            note(study, live, step)
+            done = live.rates.progress >= 1
+            moment = partial(_moment, algorithm, before, step, state, inputs, labels, comm)
+            if end_of_step(
+                t,
+                done=done,
+                row=t % every == 0 or done,
+                due=keep is not None and keep.due(t + 1),
+                observe=lambda moment=moment: _observe(study, live, moment()),
+                snapshot=lambda: snapshot(live, study, algorithm),
+            ):
+                break
         record([finish(study, live)])
     except Exception as error:
-        if study.comm.lost(error) and can_lose(study, shared=algorithm.shared):
-            raise LostProcessError(snapshot(live, study, algorithm)) from error
+        if comm.lost(error) and can_lose(study, shared=algorithm.shared):
+            raise LostProcessError(study, snapshot(live, study, algorithm)) from error
         raise
-    return live.outcome
+    return outcome
 
 
-def _steps(
-    study: Study,
-    algorithm: Algorithm,
-    live: Live,
-    record: Record,
-    position: Position,
-    talk: Talk,
-    keep: Keep | None,
-) -> None:
-    """Step after step, until the run ends."""
-    comm, every = study.comm, study.config.monitoring.monitor_every
-    outcome, clock = live.outcome, live.outcome.clock
-    while live.rates.progress < 1 and not outcome.verdict.hopeless:
-        t = position.step = live.state.step
-        with clock("data"):
-            inputs, labels = study.task.train.batch(study.sampler.indices(t))
-        take = partial(
-            study.gradient,
-            inputs=inputs,
-            labels=labels,
-            squares=study.rule.needs_norms,
-            buffers=live.buffers,
-        )
-        scale = live.loss_scale
-        if scale is not None:
-            take = partial(take, scale=scale.scale)
-        gradient = clock.timed("gradient", _delayed(take, study.delay(t)))
-        if scale is not None:
-            gradient = scale.judged(gradient, comm)
-        with outcome.counting(comm):
-            state, step = algorithm.step(
-                live.state, gradient, mixing_matrix(study, t), live.rates.at(t), comm
-            )
-        before, outcome.state = live.state, state
-        live.losses.append(step.losses.expand(len(comm.hosted)))
-        note(study, live, step)
-        answer = talk(t, Wish(keep is not None and keep.overdue(), live.failure))
-        done = live.rates.progress >= 1
-        outcome.failure = heard(study, live, answer, last=done)
-        outcome.interrupted = answer.stop and not done
-        moment = partial(_moment, algorithm, before, step, state, inputs, labels, comm)
-        regular = t % every == 0 or done
-        if regular:
-            record(_observe(study, live, moment()))
-        last = answer.stop or outcome.failure is not None or done
-        if keep is not None and (keep.due(t + 1) or answer.keep or last):
-            with clock("checkpoint"):
-                if weights_are_finite(study, live):
-                    keep.save(snapshot(live, study, algorithm))
-        if outcome.interrupted or outcome.failure:
-            # After the checkpoint, which has no such row: neither has the run when it goes on.
-            if not regular:
-                record(_observe(study, live, moment()))
-            break
+def step_gradient(study: Study, live: Live, t: int, inputs: Tensor, labels: Tensor) -> Gradient:
+    """The gradient of step t as a function of the weights, [rows, d]."""
+    take = partial(
+        study.gradient,
+        inputs=inputs,
+        labels=labels,
+        squares=study.rule.needs_norms,
+        buffers=live.buffers,
+    )
+    if live.loss_scale is not None:
+        take = partial(take, scale=live.loss_scale.scale)
+    return _delayed(take, study.delay(t))
 
 
 def mixing_matrix(study: Study, t: int) -> csr_array:
@@ -168,7 +157,7 @@ def _moment(
     )
 
 
-def _observe(study: Study, live: Live, moment: Moment) -> Rows:
+def _observe(study: Study, live: Live, moment: Moment) -> TraceRows:
     """Rows of the steps since the last call; the last of them with all that is monitored."""
     comm, outcome, losses = study.comm, live.outcome, live.losses
     mean_losses = comm.mean(torch.stack(losses, dim=1).double()).tolist()
@@ -177,7 +166,7 @@ def _observe(study: Study, live: Live, moment: Moment) -> Rows:
     outcome.verdict.follow(steps, mean_losses)
     skips = counted(study, live, moment.step)
     values = measured(study, live, moment)
-    rows: Rows = [
+    rows: TraceRows = [
         {"step": t, "epoch": study.sampler.epoch(t), "train_loss": loss}
         for t, loss in zip(steps, mean_losses, strict=True)
     ]

@@ -1,6 +1,7 @@
 """Small problems with known answers, in float64."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from gossip.algorithms import Gradient
+from gossip.comm.shutdown.stop import Decision, Request
 from gossip.models import mlp
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.task import Gradients, Task
@@ -84,3 +86,15 @@ def digits_task(
         dtype=torch.float64,
         engine=engine,
     )
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """An agreement that is decided by a function of the step and this process's request."""
+
+    decide: Callable[[int, Request], Decision]
+    asks: Callable[[], bool] = lambda: False
+
+    @property
+    def pending(self) -> bool:
+        return self.asks()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip import run, trace
-from gossip.comm.shutdown.stop import Answer
+from gossip.comm.shutdown.stop import Decision
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.config.reliability import Reliability
@@ -19,6 +19,7 @@ from gossip.storage.folder import read_summary
 from gossip.study import algorithm, prepare
 from gossip.task.layers import Layer
 from gossip.train import train
+from tests.problems import Agreed
 
 BRIGHT = 25.0
 """A few of the digits have more ink than this; they are the ones whose gradient overflows."""
@@ -136,11 +137,11 @@ def test_raise_ends_the_run_with_a_sentence(name):
 def test_a_failure_is_heard_when_the_processes_talk_the_next_time(every):
     """At the last step at the latest, with the step at which it happened."""
 
-    def talk(step, wish):
-        return Answer(False, [wish] if step % every == every - 1 else [])
+    def decide(step, request):
+        return Decision(False, [request] if step % every == every - 1 else [])
 
     study = prepare(config("dpsgd", "raise"), Stacked(4))
-    outcome = train(study, algorithm("dpsgd", study), talk=talk)
+    outcome = train(study, algorithm("dpsgd", study), agreement=Agreed(decide))
     first = int(poisoned_steps(study).any(axis=1).argmax())
     assert outcome.failure[0] == outcome.verdict.step == first
     assert outcome.state.step == min(30, first + every - first % every)

@@ -46,7 +46,7 @@ def main() -> int:
 
     def stopped() -> bool:
         position.step += 1
-        return stop.agreed(position.step).stop
+        return stop.decide(position.step).stop
 
     with ending_the_job(comm, position) as stop, suppress(StoppedError):
         measure(job, meeting_of(comm, stopped), position)

@@ -3,7 +3,7 @@
 import numpy as np
 from mpi4py import MPI
 
-HURRY = 1 << 40
+PAUSE = 1 << 40
 """Added by who wants to be noticed: more than anything that is counted."""
 
 
@@ -22,11 +22,11 @@ class Counter:
         self.set(0)
 
     def add(self, amount: int) -> int:
-        """The sum with this amount added; `HURRY` and more where somebody is in a hurry."""
+        """The sum with this amount added; `PAUSE` and more where some process wants a pause."""
         return self._operate(amount, MPI.SUM) + amount
 
     def set(self, total: int) -> None:
-        """Begin at `total`, with nobody in a hurry. Collective: none may be adding."""
+        """Begin at `total`, with no pause wanted. Collective: none may be adding."""
         self._comm.Barrier()
         if self._comm.rank == 0:
             self._operate(total, MPI.REPLACE)

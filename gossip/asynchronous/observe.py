@@ -7,13 +7,13 @@ from torch import Tensor
 
 from gossip.asynchronous.learners import Learners
 from gossip.loop.evaluation import finish, measured
-from gossip.loop.outcome import Rows
+from gossip.loop.outcome import TraceRows
 from gossip.loop.run_state import Live
 from gossip.monitor import Moment
 from gossip.study import Study
 
 
-def observe(study: Study, live: Live, learners: Learners, first: int) -> Rows:
+def observe(study: Study, live: Live, learners: Learners, first: int) -> TraceRows:
     """The row of the trace of the virtual steps since `first`. Collective.
 
     The monitor sees the step that the last gradient of each learner makes together: w_a moves by

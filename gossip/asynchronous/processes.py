@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from gossip.asynchronous.counter import HURRY, Counter
+from gossip.asynchronous.counter import PAUSE, Counter
 from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.pairwise import Pairwise
 from gossip.asynchronous.partners import partner
@@ -32,9 +32,9 @@ class Processes:
         UserError: as `Pairwise`.
     """
 
-    def __init__(self, study: Study, learners: Learners, hurry: Callable[[], bool]) -> None:
+    def __init__(self, study: Study, learners: Learners, pause_wanted: Callable[[], bool]) -> None:
         self._waiting: Waiting = cast(Any, study.comm).waiting
-        self._study, self._learners, self._hurry = study, learners, hurry
+        self._study, self._learners, self._pause_wanted = study, learners, pause_wanted
         # The weights themselves, or the host's copy of those of a GPU.
         self._row = learners.x.cpu()
         self._exchange = Pairwise(self._row)
@@ -53,7 +53,7 @@ class Processes:
             self._counter.free()
 
     def advance(self, total: int) -> int:
-        """Go on until `total` gradients have been applied by all, or somebody is in a hurry.
+        """Go on until `total` gradients have been applied by all, or some process wants a pause.
 
         Collective; gives how many there are.
         """
@@ -83,8 +83,8 @@ class Processes:
             self._gradient()
             if self._counter.add(1) >= total:
                 return
-            if self._hurry() or self._learners.failed:
-                self._counter.add(HURRY)
+            if self._pause_wanted() or self._learners.failed:
+                self._counter.add(PAUSE)
                 return
 
     def _gradient(self) -> None:
@@ -105,7 +105,7 @@ class Processes:
             learners.applied(0, before - changes)
 
     def _recount(self) -> None:
-        """What all have done together, with nobody in a hurry. Collective."""
+        """What all have done together, with no pause wanted. Collective."""
         tally = self._learners.tally
         tally["messages"] += self._exchange.sent - self._sent_before
         self._sent_before = self._exchange.sent

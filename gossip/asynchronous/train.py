@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gossip.algorithms import AdPsgd, State
@@ -9,11 +10,10 @@ from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.observe import finished, observe
 from gossip.asynchronous.simulation import Simulation
 from gossip.checkpoint import Snapshot
-from gossip.comm.shutdown.failure import Position
-from gossip.comm.shutdown.stop import Wish
+from gossip.comm.shutdown.position import Position
 from gossip.errors import UserError
-from gossip.loop.nonfinite import heard, weights_are_finite
-from gossip.loop.outcome import Keep, Outcome, Record, Talk, at_every_step
+from gossip.loop.end_of_step import Agreement, EndOfStep, Keep, Record, Unstopped
+from gossip.loop.outcome import Outcome, TraceRows
 from gossip.loop.run_state import begin, snapshot
 from gossip.study import Study
 
@@ -30,16 +30,15 @@ def train(
     *,
     record: Record = lambda rows: None,
     position: Position | None = None,
-    talk: Talk | None = None,
+    agreement: Agreement | None = None,
     start: Snapshot | None = None,
     keep: Keep | None = None,
-    hurry: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run until n gradients per step have been applied, whoever computed them; collective.
 
     A step is virtual: n gradients of the learners together. On one process time is simulated, and
-    the processes' wishes are asked for at every step; else they have a pause for it, in which no
-    exchange is under way, whenever the trace gets a row or a checkpoint is due.
+    each step has an end as in `gossip.train`; on several the learners have a pause for it, in
+    which no exchange is under way, whenever the trace gets a row or a checkpoint is due.
 
     Args:
         study: data, start, batches, topology and learning rate.
@@ -47,11 +46,10 @@ def train(
         record: gets the trace's rows as they come, one for all steps since the last one.
         position: kept up to date for the message of a process that fails; its step is the number
             of the learner's gradient.
-        talk: says in a pause whether it is the last, and what the processes wish.
+        agreement: decides in a pause whether it is the last; a process that has something
+            `pending` gets a pause soon.
         start: where to take up a run that ended before its time; None: at the beginning.
         keep: gets a snapshot when one is due, and after the last step.
-        hurry: asked on each process after each gradient: whether it wants a pause now, for
-            instance because of a signal.
 
     Raises:
         UserError: the rule needs norms of all learners; `start` is of another run; or as
@@ -59,36 +57,28 @@ def train(
     """
     check(study)
     comm, last = study.comm, study.steps - 1
-    position, talk = position or Position(), talk or at_every_step(comm)
+    position, agreement = position or Position(), agreement or Unstopped(comm)
     run = Run(study, algorithm, position, start)
     live, outcome = run.live, run.live.outcome
+    end_of_step = EndOfStep(study, live, agreement, record, keep)
 
-    def wanted() -> bool:
-        return hurry() or (keep is not None and keep.overdue())
+    def pause_wanted() -> bool:
+        return agreement.pending or (keep is not None and keep.overdue())
 
-    with run.engine(wanted) as engine:
+    with run.engine(pause_wanted) as engine:
         while live.state.step <= last and not outcome.verdict.hopeless:
             t = live.state.step if comm.processes == 1 else _next(study, live.state.step, keep)
             total = engine.advance(comm.n * (t + 1))
             run.reached(min(t + 1, total // comm.n))
-            wish = Wish(keep is not None and keep.overdue(), live.failure)
-            answer = talk(max(0, run.done - 1), wish)
-            done = run.done > last
-            outcome.failure = heard(study, live, answer, last=done)
-            outcome.interrupted = answer.stop and not done
             on_time = run.done == t + 1
-            regular = on_time and _has_row(study, t)
-            if regular:
-                record(run.observe(engine))
-            due = on_time and keep is not None and keep.due(t + 1)
-            ends = answer.stop or outcome.failure is not None or done
-            if keep is not None and (due or answer.keep or ends):
-                with outcome.clock("checkpoint"):
-                    run.keep(engine, keep)
-            if outcome.interrupted or outcome.failure:
-                # After the checkpoint, which has no such row: neither has the run when it goes on.
-                if run.observed < run.done:
-                    record(run.observe(engine))
+            if end_of_step(
+                max(0, run.done - 1),
+                done=run.done > last,
+                row=on_time and _has_row(study, t),
+                due=on_time and keep is not None and keep.due(t + 1),
+                observe=partial(run.observe, engine),
+                snapshot=partial(run.snapshot, engine),
+            ):
                 break
     record([finished(study, live, run.learners)])
     return outcome
@@ -111,7 +101,7 @@ class Run:
         """Virtual steps done."""
         return self.live.state.step
 
-    def engine(self, hurry: Callable[[], bool]) -> "Simulation | Processes":
+    def engine(self, pause_wanted: Callable[[], bool]) -> "Simulation | Processes":
         """What lets the learners go on; collective.
 
         Raises:
@@ -122,7 +112,7 @@ class Run:
             if start is not None:
                 self.observed = int(start.facts[OBSERVED])
                 learners.restore(start.rows)
-            engine = _engine(study, learners, hurry)
+            engine = _engine(study, learners, pause_wanted)
             if start is not None:
                 engine.restore(start.rows)
         except (KeyError, RuntimeError) as error:
@@ -134,31 +124,30 @@ class Run:
         outcome = self.live.outcome
         outcome.state = State(step, self.learners.x, self.live.state.optimizer)
 
-    def observe(self, engine: "Simulation | Processes") -> list[dict[str, float]]:
-        """The row of the trace of the steps since the last one. Collective."""
+    def observe(self, engine: "Simulation | Processes") -> TraceRows:
+        """The row of the trace of the steps since the last one, if there are any. Collective."""
+        if self.observed == self.done:
+            return []
         rows = observe(self._study, self.live, self.learners, self.observed)
         rows[-1] |= engine.values()
         self.observed = self.done
         return rows
 
-    def keep(self, engine: "Simulation | Processes", keep: Keep) -> None:
-        """Save the run, unless weights are lost. Collective."""
-        if not weights_are_finite(self._study, self.live):
-            return
+    def snapshot(self, engine: "Simulation | Processes") -> Snapshot:
+        """The run as it is, in a pause."""
         common = snapshot(self.live, self._study, self._algorithm)
         rows = {**common.rows, **self.learners.rows(), **engine.rows()}
-        facts = {**common.facts, OBSERVED: self.observed}
-        keep.save(replace(common, rows=rows, facts=facts))
+        return replace(common, rows=rows, facts={**common.facts, OBSERVED: self.observed})
 
 
 def _engine(
-    study: Study, learners: Learners, hurry: Callable[[], bool]
+    study: Study, learners: Learners, pause_wanted: Callable[[], bool]
 ) -> "Simulation | Processes":
     if study.comm.processes == 1:
         return Simulation(study, learners)
     from gossip.asynchronous.processes import Processes
 
-    return Processes(study, learners, hurry)
+    return Processes(study, learners, pause_wanted)
 
 
 def _next(study: Study, t: int, keep: Keep | None) -> int:

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-MANIFEST = "manifest.json"
+from gossip.storage.names import MANIFEST, STEP, step_folder
+
 SHARED = "shared.safetensors"
 
-_COMPLETE = re.compile(r"step-([0-9]{9,18})")
 _PARTIAL = re.compile(r"\.step-([0-9]{9,18})\.\w+\.partial")
 
 
@@ -34,14 +34,9 @@ def report(process: int) -> str:
     return f"block-{process:05d}.json"
 
 
-def complete(step: int) -> str:
-    """The folder of a complete checkpoint."""
-    return f"step-{step:09d}"
-
-
 def partial(step: int, attempt: int | str) -> str:
     """The folder of a checkpoint that is being written, or removed."""
-    return f".{complete(step)}.{attempt}.partial"
+    return f".{step_folder(step)}.{attempt}.partial"
 
 
 def newest(folder: Path) -> list[Path]:
@@ -50,8 +45,8 @@ def newest(folder: Path) -> list[Path]:
     Clocks go backwards, so no file's time is asked. That a checkpoint is complete does not say
     that it is undamaged: `check` does.
     """
-    found = [(step, path) for step, path in _folders(folder, _COMPLETE) if _has_manifest(path)]
-    return [path for step, path in sorted(found, reverse=True) if path.name == complete(step)]
+    found = [(step, path) for step, path in _folders(folder, STEP) if _has_manifest(path)]
+    return [path for step, path in sorted(found, reverse=True) if path.name == step_folder(step)]
 
 
 def remove_partial(folder: Path, before: int | None = None) -> None:
@@ -88,7 +83,7 @@ def prune(folder: Path, step: int, keep: int) -> None:
 
 def step_of(path: Path) -> int:
     """Number of steps in the name of a complete checkpoint; -1 if it is not such a name."""
-    match = _COMPLETE.fullmatch(path.name)
+    match = STEP.fullmatch(path.name)
     return int(match[1]) if match else -1
 
 

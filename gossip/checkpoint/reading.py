@@ -17,6 +17,7 @@ from gossip.checkpoint.files import CHUNK_BYTES, DTYPES, MAX_HEADER_BYTES, Conte
 from gossip.checkpoint.manifest import Block, Manifest
 from gossip.checkpoint.snapshot import Snapshot
 from gossip.errors import UserError
+from gossip.storage import names
 
 Layout = dict[str, tuple[torch.dtype, tuple[int, ...]]]
 """Name -> dtype and shape of what is kept for each learner."""
@@ -68,12 +69,12 @@ def facts(path: Path) -> dict[str, Any]:
 
 
 def _manifest(path: Path) -> Manifest:
-    file_path = path / layout.MANIFEST
+    file_path = path / names.MANIFEST
     with _open(file_path) as (file, size):
         if size > manifest.MAX_BYTES:
             raise UserError(f"{file_path} has {size} bytes: at most {manifest.MAX_BYTES} are read")
         found = manifest.parse(file_path, file.read(size + 1))
-    if path.name != layout.complete(found.step):
+    if path.name != names.step_folder(found.step):
         raise UserError(f"{file_path} is of step {found.step}, not of {path.name}")
     return found
 

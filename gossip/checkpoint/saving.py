@@ -27,6 +27,7 @@ from gossip.checkpoint.files import (
 from gossip.checkpoint.manifest import FORMAT, Block, Manifest, render
 from gossip.checkpoint.reading import check
 from gossip.errors import UserError
+from gossip.storage import names
 
 PATIENCE = 300.0
 """Seconds that process 0, done with its own part, waits for the others'."""
@@ -183,11 +184,11 @@ def _complete(part: Part, reports: list[Report], shared: Content) -> None:
             raise NotKeptError(f"{name} was changed")
         blocks.append(Block(report.first, report.last, name, content.bytes, content.sha256))
     manifest = Manifest(FORMAT, part.step, part.n, blocks, shared, json.loads(part.facts))
-    write(part.partial / layout.MANIFEST, [render(manifest)])
+    write(part.partial / names.MANIFEST, [render(manifest)])
     for process in range(part.processes):
         (part.partial / layout.report(process)).unlink()
     sync_folder(part.partial)
-    final = part.folder / layout.complete(part.step)
+    final = part.folder / names.step_folder(part.step)
     if final.exists():
         try:
             check(final)

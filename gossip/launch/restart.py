@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gossip.storage.glance import (
-    CONFIG,
+    all_ended,
     checkpoints,
     free_folder,
-    is_finished,
     learners_left,
     read_config,
 )
+from gossip.storage.names import CONFIG
 
 CRASHES = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
 LOST = {os.EX_TEMPFAIL, *CRASHES, *(128 + crash for crash in CRASHES)}
@@ -84,7 +84,7 @@ def next_try(last: Try, code: int) -> tuple[Try | None, str]:
     An mpirun that lets a job do without lost processes says 0 even where all were lost.
     """
     out, asked = last.out, value_of(last.words, "on-failure")
-    if code == 0 and out is not None and asked == "continue" and not is_finished(out):
+    if code == 0 and out is not None and asked == "continue" and not all_ended(out):
         code = os.EX_TEMPFAIL
     if code not in LOST or out is None or asked not in (None, "continue"):
         return None, ""

@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import Step
-from gossip.comm.shutdown.stop import Answer, Wish
 from gossip.loop.run_state import Live
 from gossip.study import Study
 
@@ -62,17 +61,6 @@ def _layer(study: Study, gradient: Tensor) -> str:
     """The first layer in which a gradient [d] is not finite."""
     layers = study.task.layers
     return next(k.name for k in layers if not gradient[k.start : k.stop].isfinite().all())
-
-
-def heard(study: Study, live: Live, answer: Answer, *, last: bool) -> tuple[int, str] | None:
-    """What ends the run by a failure, as all processes know it. Collective.
-
-    They do not talk at every step, but before a run may end well they do.
-    """
-    if not (last and study.config.reliability.raises):
-        return answer.failure
-    wishes = [Wish(failure=failure) for failure in study.comm.share(live.failure)]
-    return Answer(answer.stop, wishes).failure
 
 
 def weights_are_finite(study: Study, live: Live) -> bool:

@@ -1,14 +1,11 @@
-"""What a training loop is given, and what it gives: rows, checkpoints, an outcome."""
+"""What a training loop returns: how far the run came, and what it took."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gossip.algorithms import State
-from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
-from gossip.comm.shutdown.stop import Answer, Wish
 from gossip.loop.clock import Clock
 from gossip.loop.verdict import Verdict
 
@@ -31,38 +28,8 @@ COLUMNS = (
 SAID = {"optimizer": "exchange or update", "other": "bookkeeping"}
 """How messages name a phase of the clock whose own name says too little."""
 
-Rows = list[dict[str, float]]
-Record = Callable[[Rows], None]
-"""Takes the trace's rows since the last call; called on every process."""
-
-
-Talk = Callable[[int, Wish], Answer]
-"""Asked at every step by all processes, with its number; they need not talk at each."""
-
-
-def at_every_step(comm: Communicator) -> Talk:
-    """The talk of a run that nobody stops."""
-
-    def talk(step: int, wish: Wish) -> Answer:
-        return Answer(False, [Wish(*other) for other in comm.share(list(wish))])
-
-    return talk
-
-
-class Keep(Protocol):
-    """Where a loop leaves its checkpoints; used on every process."""
-
-    def overdue(self) -> bool:
-        """Whether this process wants a checkpoint because of the time that has passed."""
-        ...
-
-    def due(self, step: int) -> bool:
-        """Whether there is one after `step` steps in any case: the same on all processes."""
-        ...
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Copy the snapshot and write it in the background."""
-        ...
+TraceRows = list[dict[str, float]]
+"""Rows of the trace: column -> value; a column may be missing."""
 
 
 @dataclass

@@ -6,8 +6,6 @@ deal all training samples among themselves.
 """
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import topologies
 from gossip.checkpoint import Snapshot
@@ -21,23 +19,51 @@ DROPPED = ("losses", "skipped")
 """Rows of a snapshot that lose their meaning: learners may be at different steps."""
 
 
-class LostProcessError(GoingOn):
-    """A process of the job cannot be reached any more."""
+class LostProcessError(Exception):
+    """A process of the job cannot be reached any more, and the others may go on without it.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    Args:
+        study: of all learners.
+        snapshot: the run as it was on this process, between two steps.
+    """
+
+    def __init__(self, study: Study, snapshot: Snapshot) -> None:
         super().__init__("a process of the job is lost")
-        self.snapshot = snapshot
-        """The run as it was on this process, between two steps."""
-        self.name: str
-        """The algorithm."""
-        self.study: Study
-        """Of the learners that are left; this and the next are there when they can go on."""
-        self.start: Snapshot
-        self.out: Path
-        """The folder of the command's runs, and the records of those so far."""
-        self.records: list[Any]
-        self.requested: int
-        """The signal by which the run had been asked to stop; 0: none."""
+        self.study, self.snapshot = study, snapshot
+
+
+class Remaining(GoingOn):
+    """The job goes on with the learners of the processes that are left.
+
+    Args:
+        name: the algorithm in whose run some were lost.
+        study: of the learners that are left.
+        start: where they take up that run.
+        requested: the signal by which the run had been asked to stop; 0: none.
+    """
+
+    def __init__(self, name: str, study: Study, start: Snapshot, requested: int) -> None:
+        super().__init__(f"{study.comm.n} learners are left")
+        self.name, self.study, self.start, self.requested = name, study, start, requested
+
+
+def remaining(name: str, lost: LostProcessError, requested: int) -> Remaining:
+    """How the learners that are left go on with the run of algorithm `name`. Collective.
+
+    Raises:
+        Exception: the one that `lost` began with: this communicator has no survivors, or their
+            topology cannot be built.
+    """
+    comm = lost.study.comm.survivors()
+    cause = lost.__cause__ or lost
+    if comm is None:
+        raise cause
+    try:
+        study, start = without_the_lost(lost.study, lost.snapshot, comm)
+    except UserError as error:
+        cause.add_note(f"the learners that are left cannot go on by themselves: {error}")
+        raise cause from None
+    return Remaining(name, study, start, requested)
 
 
 def can_lose(study: Study, *, shared: bool) -> bool:
@@ -54,7 +80,7 @@ def can_lose(study: Study, *, shared: bool) -> bool:
     return asked and not shared and not study.rule.needs_norms
 
 
-def remaining(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, Snapshot]:
+def without_the_lost(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, Snapshot]:
     """Study and state of the learners that are left. Collective among them.
 
     The slowest learner skips the steps that the fastest is ahead: the run goes on at the latter's.

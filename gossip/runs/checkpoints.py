@@ -1,4 +1,4 @@
-"""The checkpoints of a run: when they are written, and which one a run goes on from."""
+"""When the checkpoints of a run are written, and which one the run goes on from."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -10,11 +10,9 @@ from gossip.checkpoint import Snapshot, Writer, check, facts, newest, read
 from gossip.comm.startup.together import on_all, on_first
 from gossip.errors import UserError
 from gossip.runs import identity
-from gossip.runs.recorder import Record
+from gossip.runs.recorder import Recorder
+from gossip.storage.names import CHECKPOINTS
 from gossip.study import Study
-
-FOLDER = "checkpoint"
-"""Of a run, in its own folder."""
 
 Say = Callable[[str], None]
 
@@ -24,24 +22,24 @@ class Checkpoints:
 
     Args:
         study: what it is a run of.
-        record: its trace, which a checkpoint is cut from.
+        recorder: its trace, which a checkpoint is cut from.
         path: the run's folder.
         start: what the run itself goes on from.
         say: takes a sentence for the user.
     """
 
     def __init__(
-        self, study: Study, record: Record, path: Path, start: Snapshot | None, say: Say
+        self, study: Study, recorder: Recorder, path: Path, start: Snapshot | None, say: Say
     ) -> None:
         chosen = study.config.reliability
         self._every, self._seconds = chosen.checkpoint_every, 60 * chosen.checkpoint_minutes
-        self._record = record
+        self._recorder = recorder
         self._facts = {
             "origin": identity.origin(study),
             "code": identity.code(),
             "attempt": 0 if start is None else int(start.facts["attempt"]) + 1,
         }
-        self._writer = Writer(path / FOLDER, study.comm, keep=chosen.checkpoint_keep, say=say)
+        self._writer = Writer(path / CHECKPOINTS, study.comm, keep=chosen.checkpoint_keep, say=say)
         self._last = time.monotonic()
 
     def overdue(self) -> bool:
@@ -54,7 +52,7 @@ class Checkpoints:
 
     def save(self, snapshot: Snapshot) -> None:
         """Copy the run; a thread writes the copy."""
-        more = {**self._facts, "trace_rows": self._record.sync()}
+        more = {**self._facts, "trace_rows": self._recorder.sync()}
         self._writer.save(replace(snapshot, facts={**snapshot.facts, **more}))
         self._last = time.monotonic()
 
@@ -81,7 +79,7 @@ def take_up(path: Path, study: Study, say: Say) -> Snapshot | None:
 def _chosen(path: Path, study: Study, say: Say) -> str | None:
     """The checkpoint to go on from; None: there is none."""
     reasons = []
-    for checkpoint in newest(path / FOLDER):
+    for checkpoint in newest(path / CHECKPOINTS):
         try:
             check(checkpoint)
             known = facts(checkpoint)

@@ -1,7 +1,7 @@
 """The training loop of an algorithm: one for those with a common step, one for those without."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from gossip import asynchronous
 from gossip.algorithms import ASYNCHRONOUS
@@ -10,21 +10,14 @@ from gossip.study import Study, algorithm
 from gossip.train import train
 
 
-def run_loop(
-    study: Study, name: str, *, hurry: Callable[[], bool] = lambda: False, **options: Any
-) -> Outcome:
-    """Train with the algorithm `name`. Collective.
+def loop(study: Study, name: str) -> Callable[..., Outcome]:
+    """The loop that trains with the algorithm `name`; its further arguments are `train`'s.
 
-    Args:
-        study: data, start, batches, topology and learning rate.
-        name: one of `gossip.algorithms.NAMES`.
-        hurry: whether this process has something to say soon, as by a signal; learners without a
-            common step talk only in pauses.
-        options: as of `gossip.train.train`.
+    Raises:
+        UserError: options of the optimizer or the learning rate do not fit.
     """
-    if name in ASYNCHRONOUS:
-        return asynchronous.train(study, algorithm(name, study), hurry=hurry, **options)
-    return train(study, algorithm(name, study), **options)
+    function = asynchronous.train if name in ASYNCHRONOUS else train
+    return partial(function, study, algorithm(name, study))
 
 
 def check(study: Study, name: str) -> None:

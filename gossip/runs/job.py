@@ -1,9 +1,9 @@
 """The runs of one command: each algorithm in turn, in a folder of its own, from where it was."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,25 +11,26 @@ from rich.console import Console
 from gossip import report, trace
 from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
-from gossip.comm.shutdown.failure import Position
+from gossip.comm.shutdown.position import Position
 from gossip.comm.shutdown.stop import Stop
 from gossip.comm.startup.together import on_first
 from gossip.config import to_tables
 from gossip.errors import UserError
 from gossip.loop.outcome import Outcome
-from gossip.loop.survivors import LostProcessError, as_then, from_the_start, remaining
-from gossip.runs.checkpoints import Checkpoints, take_up
-from gossip.runs.dispatch import columns, run_loop
-from gossip.runs.recorder import Record
+from gossip.loop.survivors import LostProcessError, Remaining, as_then, from_the_start, remaining
+from gossip.runs.checkpoints import take_up
+from gossip.runs.recorded import train_recorded
+from gossip.runs.recorder import Recorder
 from gossip.storage import folder as run_folder
-from gossip.storage.glance import FINAL, free_folder
+from gossip.storage.glance import free_folder
 from gossip.storage.lock import locked
+from gossip.storage.names import FINAL
 from gossip.study import Study
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one process has to do with the runs of a command."""
+    """The runs of one command, as every process knows them."""
 
     study: Study
     out: Path
@@ -38,49 +39,91 @@ class Job:
     """The algorithms, in their order."""
     again: bool
     """Whether runs go on that are in the folder already."""
-    position: Position
-    stop: Stop
-    records: list[Record]
-    """Gets the record of each run when it begins."""
+    recorders: list[Recorder] = field(default_factory=list)
+    """Gets the recorder of each run when it begins."""
 
     @property
     def folders(self) -> dict[str, Path]:
-        """Of each algorithm's run."""
+        """Algorithm -> folder of its run."""
         single = len(self.names) == 1
         return {name: self.out if single else self.out / name for name in self.names}
 
-    def run(self, left: LostProcessError | None = None) -> Outcome | None:
-        """Train with each algorithm in turn; process 0 keeps the records and draws the picture.
+    def train(
+        self, stop: Stop, position: Position, left: Remaining | None = None
+    ) -> Outcome | None:
+        """Train with each algorithm in turn; process 0 writes the records and draws the picture.
 
         Args:
-            left: what the learners go on with that are left of a run, if some have been lost.
+            stop: the requests to stop.
+            position: kept up to date for the message of a process that fails.
+            left: how the learners that are left take up a run, if some have been lost in it.
 
         Returns:
             The last run's outcome; None if it was finished before.
 
         Raises:
             UserError: a folder is in use, or a checkpoint not of this run.
-            LostProcessError: a process was lost; it says how the others can go on.
+            Remaining: a process was lost; how the others go on.
         """
-        first = self.study.comm.process == 0
         outcome = None
-        names = self.names if left is None else self.names[self.names.index(left.name) :]
-        with self._held(self.out):
+        with self._locked(self.out):
             on_first(self.study.comm, self._introduce)
-            for name in names:
-                start = left.start if left is not None and name == left.name else None
-                outcome = self._train(name, start)
-                if outcome is not None and (outcome.interrupted or outcome.failure):
+            for name in self.names if left is None else self.names[self.names.index(left.name) :]:
+                folder, taken = self.folders[name], left if left and name == left.name else None
+                with nullcontext() if folder == self.out else self._locked(folder):
+                    begun = self._begun(name, taken)
+                    if begun is None:
+                        outcome = None
+                        continue
+                    study, start = begun
+                    try:
+                        outcome = train_recorded(
+                            study,
+                            name,
+                            folder,
+                            start=start,
+                            again=self.again,
+                            gap=taken is not None,
+                            position=position,
+                            agreement=stop,
+                            recorders=self.recorders.append,
+                            say=self._say,
+                        )
+                    except LostProcessError as lost:
+                        raise remaining(name, lost, stop.requested) from lost
+                if outcome.interrupted or outcome.failure:
                     break
-            if first:
+            if self.study.comm.process == 0:
                 show(self.folders)
-                keep = self.study.config.reliability.checkpoint_keep
-                if outcome is not None and outcome.interrupted and keep:
-                    say(f"go on with: python -m gossip.run --resume {self.out}")
+                self._tell_how_to_go_on(outcome)
         return outcome
 
+    def _begun(self, name: str, left: Remaining | None) -> tuple[Study, Snapshot | None] | None:
+        """Study and start of a run: new, from its newest checkpoint, or of the learners `left`.
+
+        Returns:
+            None: the run is finished already.
+        """
+        study, comm, folder = self.study, self.study.comm, self.folders[name]
+        start = None
+        if left is not None:
+            start = with_record(left.start, folder, comm)
+        elif self.again:
+            if on_first(comm, lambda: is_finished(folder, study.steps)):
+                self._say(f"{name}: finished already")
+                return None
+            start = take_up(folder, study, self._say)
+            on_first(comm, lambda: check_going_on(folder, start, study.steps))
+        if start is None:
+            study = from_the_start(study)
+        elif left is None:
+            study = as_then(study, start)
+        if self.again or left is not None:
+            self._say(f"{name}: goes on at step {start.step if start else 0} of {study.steps}")
+        return study, start
+
     @contextmanager
-    def _held(self, folder: Path) -> Iterator[None]:
+    def _locked(self, folder: Path) -> Iterator[None]:
         """In this block process 0 holds the lock on a folder, which may have to be made."""
         with ExitStack() as held:
 
@@ -97,88 +140,14 @@ class Job:
             run_folder.write_config(self.out, to_tables(self.study.config))
         say(introduction(self.study, self.names, self.out))
 
-    def _train(self, name: str, left: Snapshot | None) -> Outcome | None:
-        """One run: new, from its newest checkpoint, or what is `left` of it in memory."""
-        study, comm, folder = self.study, self.study.comm, self.folders[name]
-        tell = say if comm.process == 0 else lambda text: None
-        with nullcontext() if folder == self.out else self._held(folder):
-            start = left
-            if left is not None:
-                start = with_record(left, folder, comm)
-            elif self.again:
-                if on_first(comm, lambda: is_finished(folder, study.steps)):
-                    tell(f"{name}: finished already")
-                    return None
-                start = take_up(folder, study, tell)
-                on_first(comm, lambda: check_going_on(folder, start, study.steps))
-            if start is None:
-                study = from_the_start(study)
-            elif left is None:
-                study = as_then(study, start)
-            if self.again or left is not None:
-                tell(f"{name}: goes on at step {start.step if start else 0} of {study.steps}")
-            return self._recorded(study, name, start, tell, gap=left is not None)
+    def _tell_how_to_go_on(self, outcome: Outcome | None) -> None:
+        if outcome and outcome.interrupted and self.study.config.reliability.checkpoint_keep:
+            say(f"go on with: python -m gossip.run --resume {self.out}")
 
-    def _recorded(
-        self,
-        study: Study,
-        name: str,
-        start: Snapshot | None,
-        tell: Callable[[str], None],
-        *,
-        gap: bool,
-    ) -> Outcome:
-        """Train with a record, whose trace may have a `gap` of steps that nobody can tell of."""
-        path, more = self.folders[name], columns(name)
-        with Record(study, name, path, start, again=self.again, columns=more) as record:
-            self.records.append(record)
-            if gap and start is not None:
-                record.fill(start.step)
-            try:
-                return self._loop(study, name, record, start, tell)
-            except LostProcessError as lost:
-                raise self._survived(study, name, lost) from lost
-
-    def _loop(
-        self,
-        study: Study,
-        name: str,
-        record: Record,
-        start: Snapshot | None,
-        tell: Callable[[str], None],
-    ) -> Outcome:
-        keep = None
-        if study.config.reliability.checkpoint_keep:
-            keep = Checkpoints(study, record, self.folders[name], start, tell)
-        outcome = run_loop(
-            study,
-            name,
-            hurry=lambda: bool(self.stop.requested),
-            record=record.rows,
-            position=self.position,
-            talk=self.stop.agreed,
-            start=start,
-            keep=keep,
-        )
-        record.close(outcome)
-        if keep is not None:
-            keep.close()
-        return outcome
-
-    def _survived(self, study: Study, name: str, lost: LostProcessError) -> BaseException:
-        """`lost` with how the others go on, or else the error that it began with."""
-        comm = study.comm.survivors()
-        cause = lost.__cause__ or lost
-        if comm is None:
-            return cause
-        try:
-            lost.study, lost.start = remaining(study, lost.snapshot, comm)
-        except UserError as error:
-            cause.add_note(f"the learners that are left cannot go on by themselves: {error}")
-            return cause
-        lost.name, lost.requested = name, self.stop.requested
-        lost.out, lost.records = self.out, self.records
-        return lost
+    def _say(self, text: str) -> None:
+        """Print a line for the user, once."""
+        if self.study.comm.process == 0:
+            say(text)
 
 
 def with_record(left: Snapshot, folder: Path, comm: Communicator) -> Snapshot:

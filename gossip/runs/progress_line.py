@@ -7,7 +7,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gossip.loop.outcome import Rows
+from gossip.loop.outcome import TraceRows
 
 SECONDS_BETWEEN_LINES = 2.0
 """Plain lines come no faster than this, but the first and the last always do."""
@@ -39,7 +39,7 @@ class ProgressLine:
         if self._bar:
             self._bar.stop()
 
-    def show(self, rows: Rows) -> None:
+    def show(self, rows: TraceRows) -> None:
         """Take in the newest rows of the trace."""
         newest = rows[-1]
         step = int(newest["step"])

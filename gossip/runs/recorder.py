@@ -1,4 +1,4 @@
-"""What process 0 writes while a run goes on and when it ends."""
+"""The run folder while a run goes on: process 0 writes its trace, config and summary."""
 
 import resource
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
-from gossip.loop.outcome import COLUMNS, Outcome, Rows
+from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
 from gossip.storage import folder as run_folder
@@ -22,8 +22,8 @@ WARM = "warmup_end/"
 """Columns of the trace that say when a layer's warm-up ended, in steps."""
 
 
-class Record:
-    """The folder of one run on process 0; on all others it does nothing.
+class Recorder:
+    """Writes the folder of one run on process 0; on all others it does nothing.
 
     Whatever happens, the folder can be read: config.toml is there before the first step, the
     trace to its last whole batch, and without summary.json a run counts as interrupted.
@@ -62,7 +62,7 @@ class Record:
         self._facts["created"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self._closed = False
 
-    def __enter__(self) -> "Record":
+    def __enter__(self) -> "Recorder":
         if self._writes:
             columns = (*COLUMNS, *LEVELS["full"], *LIPSCHITZ, *self._study.rule.columns)
             if self._study.config.compute.scales_loss:
@@ -78,7 +78,7 @@ class Record:
             self._trace.close()
             self.last_words()
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: TraceRows) -> None:
         """Take in the newest rows of the trace."""
         if self._writes:
             self._trace.append(rows)

@@ -21,10 +21,9 @@ from gossip import data
 from gossip.comm.connect import connect
 from gossip.config import Config, from_tables
 from gossip.errors import UserError
-from gossip.runs.dispatch import columns, run_loop
-from gossip.runs.recorder import Record
+from gossip.runs.recorded import train_recorded
 from gossip.storage import folder as run_folder
-from gossip.storage.glance import FINAL
+from gossip.storage.names import FINAL
 from gossip.study import prepare
 
 PRELOADED = ["gossip.run", "torch._dynamo"]
@@ -81,9 +80,7 @@ def run_one(config: Config, folder: Path) -> None:
     (name,) = config.algorithm
     comm = connect("stacked", config.gossip.learners)
     study = prepare(config, comm)
-    with Record(study, name, folder, columns=columns(name)) as record:
-        outcome = run_loop(study, name, record=record.rows)
-        record.close(outcome)
+    outcome = train_recorded(study, name, folder, checkpoints=False)
     if outcome.failure:
         raise UserError(outcome.failure[1])
 

@@ -19,15 +19,28 @@ import gossip
 from gossip import trace
 from gossip.errors import UserError
 from gossip.storage import tables
+from gossip.storage.names import CONFIG, FIGURE, LOCK, SUMMARY
 
-CONFIG = "config.toml"
 TRACE = trace.FILE
-SUMMARY = "summary.json"
-FIGURE = "figure.png"
-LOCK = ".lock"
 
 MAX_TEXT_BYTES = tables.MOST_BYTES
 """A config or summary larger than this is not read."""
+
+__all__ = [
+    "CONFIG",
+    "FIGURE",
+    "LOCK",
+    "SUMMARY",
+    "TRACE",
+    "create",
+    "facts",
+    "find_runs",
+    "read_config",
+    "read_summary",
+    "write_config",
+    "write_summary",
+    "write_text",
+]
 
 _PACKAGES = ("torch", "numpy", "scipy", "pyarrow", "mpi4py")
 

@@ -1,22 +1,20 @@
 """A look into a run folder: what the launcher, a sweep and a resume need to know, without torch."""
 
 import itertools
-import re
 import time
 from pathlib import Path
 from typing import Any
 
 from gossip.storage import tables
-
-FINAL = ("converged", "diverged")
-"""The words for a run that has come to its end."""
-CONFIG = "config.toml"
-
-
-SUMMARY = "summary.json"
-
-
-CHECKPOINT = re.compile(r"step-(\d+)")
+from gossip.storage.names import (
+    CHECKPOINTS,
+    CONFIG,
+    FINAL,
+    MANIFEST,
+    STEP,
+    SUMMARY,
+    step_folder,
+)
 
 
 def free_folder() -> Path:
@@ -58,13 +56,12 @@ def learners_left(out: Path) -> int | None:
         step = checkpoints(folder).get("")
         if step is None:
             continue
-        manifest = folder / "checkpoint" / f"step-{step:09d}" / "manifest.json"
-        n = _json(manifest).get("n")
+        n = _json(folder / CHECKPOINTS / step_folder(step) / MANIFEST).get("n")
         return n if isinstance(n, int) and n > 0 else None
     return None
 
 
-def is_finished(out: Path) -> bool:
+def all_ended(out: Path) -> bool:
     """Whether every run in the folder has come to its end; True also where there is no run."""
     return all(verdict(folder) in FINAL for folder in folders_of(out))
 
@@ -78,9 +75,9 @@ def checkpoints(out: Path) -> dict[str, int]:
     """Step of the newest complete checkpoint of each run in the folder; '' is the folder's own."""
     newest: dict[str, int] = {}
     for runs in ("", "*/"):
-        for manifest in out.glob(f"{runs}checkpoint/step-*/manifest.json"):
+        for manifest in out.glob(f"{runs}{CHECKPOINTS}/step-*/{MANIFEST}"):
             run = "/".join(manifest.relative_to(out).parts[:-3])
-            if match := CHECKPOINT.fullmatch(manifest.parent.name):
+            if match := STEP.fullmatch(manifest.parent.name):
                 newest[run] = max(newest.get(run, 0), int(match[1]))
     return newest
 

@@ -12,7 +12,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.config.reliability import Reliability
-from gossip.loop.outcome import Outcome, Rows
+from gossip.loop.outcome import Outcome, TraceRows
 from gossip.study import Study, prepare
 from tests.problems import optimizer
 
@@ -36,14 +36,14 @@ def study(chosen: Config, comm: Communicator | None = None, straggler: object = 
     return replace(made, straggler=straggler) if straggler else made
 
 
-def walk(made: Study, *, momentum: float = 0.0, **options: object) -> tuple[Outcome, Rows]:
-    rows: Rows = []
+def walk(made: Study, *, momentum: float = 0.0, **options: object) -> tuple[Outcome, TraceRows]:
+    rows: TraceRows = []
     algorithm = AdPsgd(optimizer("sgd", made.task.layers, momentum=momentum))
     outcome = asynchronous.train(made, algorithm, record=rows.extend, **options)
     return outcome, rows
 
 
-def column(rows: Rows, name: str) -> list[float]:
+def column(rows: TraceRows, name: str) -> list[float]:
     return [row[name] for row in rows if name in row]
 
 

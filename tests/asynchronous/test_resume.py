@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gossip.comm.shutdown.stop import Answer
+from gossip.comm.shutdown.stop import Decision
 from gossip.config import Model
 from gossip.errors import UserError
 from tests.asynchronous.studies import Drawer, Speeds, column, config, study, walk
+from tests.problems import Agreed
 
 SPEEDS = Speeds((1.0, 1.3, 0.7, 9.0))
 """The last learner has not one gradient when the first checkpoint is made."""
@@ -35,7 +36,8 @@ def test_a_run_that_is_stopped_leaves_a_checkpoint_to_go_on_from():
     made = study(config(4), straggler=SPEEDS)
     drawer = Drawer()
     whole, rows = walk(made)
-    part, some = walk(made, keep=drawer, talk=lambda step, wish: Answer(step == 16, [wish]))
+    stopped = Agreed(lambda step, request: Decision(step == 16, [request]))
+    part, some = walk(made, keep=drawer, agreement=stopped)
     assert part.interrupted
     assert part.state.step == 17
     assert column(some, "train_loss") != []

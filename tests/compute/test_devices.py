@@ -14,7 +14,7 @@ from gossip.config.reliability import Reliability
 from gossip.data import device as data_device
 from gossip.data import load, on_device, splits
 from gossip.errors import UserError
-from gossip.runs.dispatch import run_loop
+from gossip.runs.dispatch import loop
 from gossip.runs.identity import origin
 from gossip.study import prepare
 from gossip.task import cuda_graphs, device
@@ -69,7 +69,7 @@ def walked(chosen: Config, folder=None, start=None):
     study, rows = prepare(chosen, Stacked(4)), []
     origin(study)
     keep = Saved(folder, study.comm, [4]) if folder else None
-    outcome = run_loop(study, chosen.algorithm[0], record=rows.extend, start=start, keep=keep)
+    outcome = loop(study, chosen.algorithm[0])(record=rows.extend, start=start, keep=keep)
     if keep:
         keep.writer.close()
     return outcome, rows

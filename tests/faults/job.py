@@ -162,7 +162,7 @@ def run(deed: str, culprit: int) -> int:
                 comm.share("present")
             rows = mix()
             time.sleep(STEP_SECONDS)
-            if stop.agreed(step).stop:
+            if stop.decide(step).stop:
                 break
         position.phase = "closing"
         if comm.process == 0:

@@ -85,9 +85,9 @@ def test_a_second_run_hears_the_request_to_stop(monkeypatch):
     requests = stop.Stop(Pair(), lambda signum: None, None)
     seconds = iter(range(1000))
     monkeypatch.setattr(stop.time, "monotonic", lambda: next(seconds) * stop.ASK_SECONDS / 50)
-    assert not any(requests.agreed(step).stop for step in range(300))
+    assert not any(requests.decide(step).stop for step in range(300))
     requests.requested = signal.SIGINT
-    assert requests.agreed(0).stop
+    assert requests.decide(0).stop
     assert requests.exit_code == 130
 
 

@@ -11,14 +11,15 @@ import pytest
 import torch
 from mpi4py import MPI
 
-from gossip.asynchronous.counter import HURRY, Counter
+from gossip.asynchronous.counter import PAUSE, Counter
 from gossip.asynchronous.pairwise import Pairwise
-from gossip.comm.shutdown.stop import Answer
+from gossip.comm.shutdown.stop import Decision
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from tests.asynchronous.studies import Drawer, Speeds, column, config, start_of, study, walk
+from tests.problems import Agreed
 
 pytestmark = [
     pytest.mark.mpi,
@@ -55,7 +56,7 @@ def test_the_counter_counts_everybody():
     assert counter.add(0) == 100 * SIZE
     MPI.COMM_WORLD.Barrier()
     if RANK == SIZE - 1:
-        counter.add(HURRY)
+        counter.add(PAUSE)
     counter.set(7)
     assert counter.add(0) == 7
     counter.free()
@@ -197,18 +198,18 @@ def test_a_process_that_is_stopped_for_a_while_holds_nobody_up():
     assert np.isfinite(outcome.final["train_loss"])
 
 
-def test_who_is_in_a_hurry_stops_all():
+def test_who_wants_a_pause_stops_all():
     made = slowed(study(config(SIZE, steps=100_000, every=50_000), Mpi(SIZE)), 0.001)
     comm, began = made.comm, time.monotonic()
 
-    def hurry() -> bool:
+    def asked() -> bool:
         return RANK == SIZE - 1 and time.monotonic() > began + 1.0
 
-    def talk(step, wish):
-        return Answer(any(comm.share(hurry())), [wish])
+    def decide(step, request):
+        return Decision(any(comm.share(asked())), [request])
 
     drawer = Drawer()
-    outcome, rows = walk(made, talk=talk, hurry=hurry, keep=drawer)
+    outcome, rows = walk(made, agreement=Agreed(decide, asked), keep=drawer)
     assert outcome.interrupted
     assert 0 < outcome.state.step < 100_000
     assert list(drawer.snapshots) == [outcome.state.step]

@@ -13,7 +13,7 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import Gloo
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import BATCH_NORMS, Averaging, Config, Data, Model, Monitoring, Rate
-from gossip.loop.outcome import Outcome, Rows
+from gossip.loop.outcome import Outcome, TraceRows
 from gossip.study import algorithm, prepare
 from gossip.train import train
 from tests.rates import cases
@@ -37,9 +37,9 @@ def config(n: int, name: str, **gossip: object) -> Config:
     )
 
 
-def walk(chosen: Config, comm: Communicator) -> tuple[Outcome, Rows]:
+def walk(chosen: Config, comm: Communicator) -> tuple[Outcome, TraceRows]:
     study = prepare(chosen, comm)
-    rows: Rows = []
+    rows: TraceRows = []
     outcome = train(study, algorithm(chosen.algorithm[0], study), record=rows.extend)
     return outcome, rows
 

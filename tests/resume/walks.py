@@ -9,7 +9,7 @@ import torch
 from gossip.checkpoint import Snapshot, Writer, newest, read
 from gossip.comm.base import Communicator
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
-from gossip.loop.outcome import Outcome, Rows
+from gossip.loop.outcome import Outcome, TraceRows
 from gossip.study import algorithm, prepare
 from gossip.train import train
 from tests.rates import cases
@@ -78,10 +78,10 @@ def walk(
     folder: Path | None = None,
     at: Collection[int] = (),
     start: Snapshot | None = None,
-) -> tuple[Outcome, Rows]:
+) -> tuple[Outcome, TraceRows]:
     """Train; with `folder`, a checkpoint is left after each step in `at`, and the last."""
     study = prepare(chosen, comm)
-    rows: Rows = []
+    rows: TraceRows = []
     keep = Saved(folder, comm, at) if folder else None
     chosen_algorithm = algorithm(chosen.algorithm[0], study)
     outcome = train(study, chosen_algorithm, record=rows.extend, start=start, keep=keep)
@@ -96,7 +96,7 @@ def start_of(folder: Path, step: int, hosted: range) -> Snapshot:
     return read(path, hosted)
 
 
-def timeless(rows: Rows) -> Rows:
+def timeless(rows: TraceRows) -> TraceRows:
     """Without what no two runs have in common."""
     return [{name: v for name, v in row.items() if name != "seconds"} for row in rows]
 

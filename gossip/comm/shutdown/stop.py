@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 INTERRUPTS = (signal.SIGINT, signal.SIGUSR1)
 """Ctrl-C; under `gossip.launch` it arrives as SIGUSR1, which no MPI adds a kill to."""
 ASK_SECONDS = 0.3
-"""How often the processes ask each other; in steps, by the slowest process's pace."""
+"""How often the processes exchange their requests; in steps, by the slowest process's pace."""
 TERM_SECONDS = 6.0
 """How long after SIGTERM a process may take to finish its step and close the run."""
 SPEAK_LATER_SECONDS = 0.1
@@ -26,42 +26,42 @@ class GoingOn(Exception):  # noqa: N818 - nothing has failed that matters
     """Raised on all processes that are left where the job goes on with them alone."""
 
 
-class Wish(NamedTuple):
-    """What a process tells the others when they talk about how to go on."""
+class Request(NamedTuple):
+    """What one process asks of all at the end of a step."""
 
     keep: bool = False
-    """It is time for a checkpoint."""
+    """A checkpoint is due by the time that has passed."""
     failure: tuple[int, str] | None = None
-    """What ends the run: the step, and a sentence. Wished at every step until it is heard."""
+    """What ends the run: the step, and a sentence. Asked at every step until it is decided."""
 
 
-class Answer(NamedTuple):
-    """What came of such a talk, the same on all processes."""
+class Decision(NamedTuple):
+    """What the processes have agreed on at the end of a step, the same on all of them."""
 
     stop: bool
     """The step just done is the last."""
-    wishes: "list[Wish]"
-    """Of all processes; none where they did not talk at this step."""
+    requests: "list[Request]"
+    """Of all processes; none where they exchanged no message at this step."""
 
     @property
     def keep(self) -> bool:
-        """Whether somebody wants a checkpoint."""
-        return any(wish.keep for wish in self.wishes)
+        """Whether some process asks for a checkpoint."""
+        return any(request.keep for request in self.requests)
 
     @property
     def failure(self) -> tuple[int, str] | None:
         """Why the run ends: the first step, in the words of the process that knows most."""
-        told = [wish.failure for wish in self.wishes if wish.failure]
+        told = [request.failure for request in self.requests if request.failure]
         return min(told, key=lambda each: (each[0], -len(each[1])), default=None)
 
 
-NOTHING = Wish()
+NOTHING = Request()
 
 
 class Stop:
     """Whether the run should stop.
 
-    A signal only sets `requested`; the loop asks `agreed(step)` at every step and leaves when
+    A signal only sets `requested`; the loop asks `decide(step)` at every step and leaves when
     it says so, which happens on all processes at the same step. A second Ctrl-C raises
     KeyboardInterrupt. After SIGTERM a process that has not stopped in TERM_SECONDS is ended.
     """
@@ -89,30 +89,35 @@ class Stop:
             return 0
         return 130 if self._agreed in INTERRUPTS else 128 + self._agreed
 
-    def agreed(self, step: int, wish: Wish = NOTHING) -> Answer:
+    @property
+    def pending(self) -> bool:
+        """Whether this process has been asked to stop."""
+        return bool(self.requested)
+
+    def decide(self, step: int, request: Request = NOTHING) -> Decision:
         """Whether all processes stop at this step. Collective: call it at every step.
 
-        Processes talk only every ASK_SECONDS or so; the step of the next talk follows from
-        what all have said, so it is the same for all. The steps of several runs after each
-        other may each begin at 0.
+        Processes exchange their requests only every ASK_SECONDS or so; the step of the next
+        exchange follows from what all have said, so it is the same for all. The steps of several
+        runs after each other may each begin at 0.
         """
         if self._comm.processes == 1:
             self._agreed = self.requested
-            return Answer(bool(self._agreed), [wish])
+            return Decision(bool(self._agreed), [request])
         if self._last is not None and step <= self._last[0]:
             self._next_step = self._last = None  # another run has begun, at a pace of its own
         if self._next_step is not None and step < self._next_step:
-            return Answer(False, [])
+            return Decision(False, [])
         now = time.monotonic()
         pace = None
         if self._last is not None and step > self._last[0]:
             pace = (now - self._last[1]) / (step - self._last[0])
-        answers = self._comm.share((self.requested, pace, *wish))
+        answers = self._comm.share((self.requested, pace, *request))
         self._last = (step, now)
         paces = [answer[1] for answer in answers if answer[1] is not None]
         self._next_step = step + (max(1, int(ASK_SECONDS / max(*paces, 1e-6))) if paces else 1)
         self._agreed = max(answer[0] for answer in answers)
-        return Answer(bool(self._agreed), [Wish(*answer[2:]) for answer in answers])
+        return Decision(bool(self._agreed), [Request(*answer[2:]) for answer in answers])
 
     @contextmanager
     def listening(self) -> Iterator[None]:
