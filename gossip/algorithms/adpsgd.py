@@ -73,7 +73,7 @@ class AdPsgd:
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer of one learner; its state stays local."""
 
-    def init(self, x: Tensor, local: int) -> State:
+    def init(self, x: Tensor, local: int) -> State[Optimizers]:
         """All learners start from x [d]."""
         return State(0, x.repeat(local, 1), Optimizers([self.optimizer() for _ in range(local)]))
 

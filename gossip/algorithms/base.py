@@ -1,7 +1,7 @@
 """The shape of an algorithm: state in, state out; no hooks, no rank, no device."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -29,15 +29,31 @@ class Step(NamedTuple):
     """Learning rate used: one number, one per layer, or one per learner and layer."""
 
 
-class State(NamedTuple):
-    """Where an algorithm is."""
+class Kept(Protocol):
+    """An optimizer whose state can be kept in a checkpoint and restored from one."""
+
+    def state_rows(self) -> dict[str, Tensor]:
+        """The state as rows, name -> [rows, ...]."""
+        ...
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state_rows()`."""
+        ...
+
+
+OptimizerT = TypeVar("OptimizerT", bound=Kept)
+
+
+class State(NamedTuple, Generic[OptimizerT]):
+    """Where an algorithm is; `OptimizerT` is the kind of its optimizer."""
 
     step: int
     """Number of steps done, t."""
     x: Tensor
     """Weights w_j(t) of the hosted learners, [local, d], or the one shared row, [1, d]."""
-    optimizer: Any
-    """The optimizer with its state, which stays with its learner."""
+    optimizer: OptimizerT
+    """The optimizer with its state, which stays with its learner. A step changes it in place: of
+    two states in a row only the later one can be gone on from."""
 
 
 class Startable(Protocol):
@@ -46,7 +62,7 @@ class Startable(Protocol):
     shared: ClassVar[bool]
     """Whether all learners have one model in common, kept as a single row."""
 
-    def init(self, x: Tensor, local: int) -> State:
+    def init(self, x: Tensor, local: int) -> State[Any]:
         """Start `local` learners from the same weights x [d]."""
         ...
 
@@ -55,7 +71,12 @@ class Algorithm(Startable, Protocol):
     """One member of the family; see `gossip.algorithms.ALGORITHMS`."""
 
     def step(
-        self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
-    ) -> tuple[State, Step]:
+        self,
+        state: State[Any],
+        gradient: Gradient,
+        w: csr_array,
+        rate: Rate,
+        comm: Communicator,
+    ) -> tuple[State[Any], Step]:
         """One step; `state.x` is left as it was, the new state has rows of its own."""
         ...

@@ -38,13 +38,18 @@ class Dpsgd:
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
 
-    def init(self, x: Tensor, local: int) -> State:
+    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """All learners start from x [d]."""
         return State(0, x.repeat(local, 1), self.optimizer())
 
     def step(
-        self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
-    ) -> tuple[State, Step]:
+        self,
+        state: State[FlatOptimizer],
+        gradient: Gradient,
+        w: csr_array,
+        rate: Rate,
+        comm: Communicator,
+    ) -> tuple[State[FlatOptimizer], Step]:
         """Start the messages, compute the gradient, wait, add the increment."""
         x = state.x
         mixing = comm.start_mix(x, w)
@@ -74,13 +79,18 @@ class DpsgdAtc:
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
 
-    def init(self, x: Tensor, local: int) -> State:
+    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """All learners start from x [d]."""
         return State(0, x.repeat(local, 1), self.optimizer())
 
     def step(
-        self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
-    ) -> tuple[State, Step]:
+        self,
+        state: State[FlatOptimizer],
+        gradient: Gradient,
+        w: csr_array,
+        rate: Rate,
+        comm: Communicator,
+    ) -> tuple[State[FlatOptimizer], Step]:
         """Step at the own weights, then average with the neighbours."""
         gradients = gradient(state.x)
         lr = rate(state.x, gradients)

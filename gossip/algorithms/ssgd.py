@@ -30,13 +30,18 @@ class Ssgd:
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""
 
-    def init(self, x: Tensor, local: int) -> State:
+    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """One shared row, x [d]."""
         return State(0, x.clone().unsqueeze(0), self.optimizer())
 
     def step(
-        self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
-    ) -> tuple[State, Step]:
+        self,
+        state: State[FlatOptimizer],
+        gradient: Gradient,
+        w: csr_array,
+        rate: Rate,
+        comm: Communicator,
+    ) -> tuple[State[FlatOptimizer], Step]:
         """Average the gradients of all learners, then one optimizer step; `w` plays no part."""
         gradients = gradient(state.x)
         mean = comm.mean(gradients.values)

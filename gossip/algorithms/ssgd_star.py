@@ -52,13 +52,18 @@ class SsgdStar:
     seed: int
     """Noise is addressed by (seed, learner, step)."""
 
-    def init(self, x: Tensor, local: int) -> State:
+    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """One shared row, x [d]."""
         return State(0, x.clone().unsqueeze(0), self.optimizer())
 
     def step(
-        self, state: State, gradient: Gradient, w: csr_array, rate: Rate, comm: Communicator
-    ) -> tuple[State, Step]:
+        self,
+        state: State[FlatOptimizer],
+        gradient: Gradient,
+        w: csr_array,
+        rate: Rate,
+        comm: Communicator,
+    ) -> tuple[State[FlatOptimizer], Step]:
         """Perturb, take the gradients there, average them, step the unperturbed weights."""
         if self.std == 0:
             return Ssgd(self.optimizer).step(state, gradient, w, rate, comm)

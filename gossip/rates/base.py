@@ -199,7 +199,7 @@ class Rate(Protocol):
 
 
 class Controller:
-    """A rule at work: keeps its state from step to step, so that the loop need not know it."""
+    """A rule at work: `at(t)` takes its state from step to step, so the loop need not know it."""
 
     def __init__(self, rule: Rule, comm: Communicator) -> None:
         self.state = rule.init()
@@ -222,7 +222,11 @@ class Controller:
         self.progress = float(numbers["progress"])
 
     def at(self, t: int) -> "Rate":
-        """The rate of step t as a function of its weights and gradients; call it exactly once."""
+        """The rate of step t as a function of its weights and gradients.
+
+        The function takes the rule's state from step t to t + 1, so it is called once a step; a
+        step that is never taken, and so does not call it, leaves the state as it was.
+        """
 
         def rate(x: Tensor, gradients: Gradients, mean: Tensor | None = None) -> "float | Tensor":
             rated = self._rule.update(Observation(t, x, gradients, mean, self._comm), self.state)
