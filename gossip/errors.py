@@ -1,4 +1,4 @@
-"""What a user did wrong, in one sentence: what was given, what is allowed, what to do."""
+"""UserError: a mistake of the user in one sentence, with the value given and the way out."""
 
 import difflib
 import importlib

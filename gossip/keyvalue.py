@@ -1,4 +1,4 @@
-"""Options that are given as key=value text: taken apart, and checked against who takes them."""
+"""Options given as key=value text, parsed and checked against those that are accepted."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

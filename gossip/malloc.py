@@ -1,4 +1,4 @@
-"""The C library's memory, kept between steps instead of given back to the kernel."""
+"""Settings of the C library's malloc that keep freed memory between steps."""
 
 import ctypes
 import os

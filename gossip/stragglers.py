@@ -1,4 +1,4 @@
-"""Learners that are slow on purpose: by what factor, at which step."""
+"""Straggler models: the factor by which a learner is slow at a step."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""What must hold for every topology, table or user's."""
+"""Laws that every topology must obey, the table's and the user's."""
 
 import warnings
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Algorithms by name."""
+"""The table of algorithms: name -> what makes one."""
 
 from collections.abc import Callable
 from typing import NamedTuple

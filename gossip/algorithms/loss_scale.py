@@ -1,4 +1,4 @@
-"""The scale of a loss in half precision, and the steps that all learners leave out."""
+"""Dynamic loss scaling for float16: the scale, and the steps that all learners leave out."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A number that all processes add to without waiting for each other."""
+"""A shared counter that every process adds to without waiting (MPI one-sided)."""
 
 import numpy as np
 from mpi4py import MPI

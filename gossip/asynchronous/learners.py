@@ -1,4 +1,4 @@
-"""What the hosted learners have done so far, each at its own pace."""
+"""Progress of the hosted learners, each at its own pace: weights, last gradients, counts."""
 
 import time
 from collections.abc import Mapping

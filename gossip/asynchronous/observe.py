@@ -1,4 +1,4 @@
-"""What is seen of asynchronous learners in a pause, as rows of the trace."""
+"""Rows of the trace for learners without a common step, taken in a pause of all."""
 
 from math import nan
 

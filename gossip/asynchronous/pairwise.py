@@ -1,4 +1,4 @@
-"""Averaging of two processes' rows whenever one of them likes, without a common step."""
+"""Pairwise averaging over MPI at any moment: one process asks, a thread of the other answers."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""With whom a learner averages while it computes a gradient."""
+"""Random choice of the neighbour that a learner averages with during a gradient."""
 
 import numpy as np
 

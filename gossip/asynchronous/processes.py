@@ -1,4 +1,4 @@
-"""A learner per process, over MPI, in real time."""
+"""AD-PSGD over MPI with one learner per process, in real time."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""All learners in one process, in simulated time: a heap of who finishes when."""
+"""AD-PSGD in one process and in simulated time: an event queue of finishing gradients."""
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush

@@ -1,4 +1,4 @@
-"""Files that are either whole and on disk, or not there; and tensors in such a file."""
+"""Atomic files, either whole and on disk or absent, and tensors in such files."""
 
 import errno
 import hashlib
@@ -37,7 +37,7 @@ class NotKeptError(Exception):
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """By which a file is recognised."""
+    """Size and hash by which a file is recognised."""
 
     bytes: int
     sha256: str

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: what it is of, and by which its files are recognised."""
+"""The manifest of a checkpoint: the run it belongs to, and size and hash of its other files."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: int
     n: int
     blocks: list[Block]
-    """By process."""
+    """Files of rows, by process."""
     shared: Content
     facts: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Checkpoints read back: nothing in their files is believed before it is verified."""
+"""Reading a checkpoint back; nothing in its files is believed before it is verified."""
 
 import hashlib
 import os

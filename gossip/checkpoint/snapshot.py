@@ -1,4 +1,4 @@
-"""What a checkpoint holds: a run between two steps, as named tensors and small facts."""
+"""The content of a checkpoint: a run between two steps, as named tensors and small facts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

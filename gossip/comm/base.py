@@ -1,4 +1,4 @@
-"""What an algorithm, a rate and a monitor may know of the other learners."""
+"""The communicator: all that an algorithm, a rate and a monitor may know of the other learners."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

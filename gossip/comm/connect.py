@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     device: str = "cpu"
     """Where the rows of this process will be: "cpu", "cuda" (torch's own choice), "cuda:1"."""
     wire: "torch.dtype | None" = None
-    """In which dtype they travel; None: in their own."""
+    """The dtype in which rows travel; None: their own."""
 
 
 def connect(

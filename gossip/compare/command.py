@@ -82,7 +82,7 @@ class Command:
     learners: tuple[int, ...] = (8, 16, 32)
     """Numbers of learners n; one learner for single."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """Of weights, batches and noise, the same for all methods."""
+    """Seeds of weights, batches and noise, the same for all methods."""
     tune: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg(metavar="KEY=V1,V2,...")] = ()
     """Try these values of an option for every method and every n, and keep the one with the lowest
     final validation error; a diverged trial loses. May be repeated: all combinations."""

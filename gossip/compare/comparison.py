@@ -1,4 +1,4 @@
-"""What a comparison is: its sides, its batch sizes, its seeds and what is tuned."""
+"""The description of a comparison: its sides, batch sizes, seeds and tuned options."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Comparison:
     """What is compared, complete: comparison.toml."""
 
     methods: tuple[str, ...]
-    """As `methods.parse` reads them."""
+    """Sides of the comparison, as `methods.parse` reads them."""
     learners: tuple[int, ...]
     """n; the total batch is n B."""
     seeds: tuple[int, ...] = (0,)

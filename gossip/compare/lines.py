@@ -1,4 +1,4 @@
-"""Runs put together: one line of the table for each method and number of learners."""
+"""Runs combined into one line of the table for each method and number of learners."""
 
 import math
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def lines(made: Sequence[Row]) -> list[Line]:
 
 
 def summary(values: Sequence[float]) -> Summary:
-    """Of those that are finite; the deviation of a sample, NaN for one alone."""
+    """Mean and sample standard deviation of the finite values; NaN for one value alone."""
     finite = np.array([value for value in values if math.isfinite(value)])
     return Summary(
         float(finite.mean()) if len(finite) else math.nan,

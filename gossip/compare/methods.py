@@ -1,4 +1,4 @@
-"""What is compared: a preset, an algorithm or the single worker, with options of its own."""
+"""The sides of a comparison: a preset, an algorithm or the single worker, with own options."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ class Method:
     """One side of a comparison."""
 
     text: str
-    """As the user wrote it; also its name in tables and pictures."""
+    """The text that the user wrote; also the name in tables and pictures."""
     name: str
     """A preset, an algorithm, or `single`."""
     options: Mapping[str, str] = field(default_factory=dict, hash=False)

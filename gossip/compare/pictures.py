@@ -1,4 +1,4 @@
-"""The pictures of a comparison: what a larger batch costs, in accuracy and in data."""
+"""Figures of a comparison: the cost of a larger batch in accuracy and in data."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which runs a comparison is made of: equal samples, and equal tuning trials, for every method."""
+"""The runs of a comparison: equal samples and equal tuning trials for every method."""
 
 import math
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Entry:
 
 
 def cells(comparison: Comparison) -> list[Cell]:
-    """All of them, by n and then in the order of the methods; the single worker has n = 1."""
+    """All runs, by n and then in the order of the methods; the single worker has n = 1."""
     sides = comparison.sides()
     singles = [Cell(side.text, 1) for side in sides if side.name == SINGLE]
     return singles + [

@@ -1,4 +1,4 @@
-"""A comparison at work: its runs are trained, taken up again and reported, in one folder."""
+"""Running a comparison: its runs are trained, taken up again and reported in one folder."""
 
 import sys
 from collections.abc import Mapping

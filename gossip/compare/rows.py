@@ -45,7 +45,7 @@ class Row:
     """Samples drawn, divided by N; less than the others' if a loss was not finite."""
     updates: int
     seconds: float
-    """Of training, all learners' work one after the other in one thread."""
+    """Seconds of training, all learners' work one after the other in one thread."""
     evaluated_at: float
     """Epoch of the evaluation that `error` is of, the last that is not after --at-epoch."""
     error: float
@@ -53,7 +53,7 @@ class Row:
     best_error: float
     last_error: float
     test_error: float
-    """Of the final model."""
+    """Test error of the final model."""
     early_stopped_error: float
     """On the test set, where the error that judges was lowest."""
     target_error: float

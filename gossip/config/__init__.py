@@ -1,4 +1,4 @@
-"""What decides a run: one frozen tree, from the command line, a TOML file or Python."""
+"""The config of a run, from the command line, a TOML file or Python."""
 
 from gossip.config.compute import Compute
 from gossip.config.reliability import Reliability

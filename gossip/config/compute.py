@@ -1,4 +1,4 @@
-"""What a run computes on and how precisely: the part of the config that says so."""
+"""Config section: device, precision, compiler and CUDA graphs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

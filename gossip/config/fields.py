@@ -1,4 +1,4 @@
-"""What the sections of the config share: how a choice is shown and how a number is checked."""
+"""Metavars and range checks that the sections of the config share."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Methods and recipes by name: what a paper fixes, as tables of a config file."""
+"""Presets: a paper's method or recipe by name, as tables of a config file."""
 
 import argparse
 from collections.abc import Collection, Sequence

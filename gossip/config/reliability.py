@@ -1,4 +1,4 @@
-"""What a run does about faults: the part of the config that says so."""
+"""Config section: checkpoints, faults, time-outs and stragglers."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What decides a run: one frozen tree, from the command line, a TOML file or Python."""
+"""The config as one frozen tree of sections, each with its defaults, help texts and checks."""
 
 import math
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Averaging:
     """How processes reach each other; auto: stacked for one process; for several, nccl where they
     have GPUs, else mpi where mpirun has started them, and gloo else (torchrun, srun)."""
     wire: Annotated[str, names(WIRES)] = "full"
-    """In which precision rows travel: bf16 and fp16 halve the bytes; sums are in full."""
+    """Precision in which rows travel: bf16 and fp16 halve the bytes; sums are in full."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -106,7 +106,7 @@ class Model:
     widths: tuple[int, ...] = (50, 50)
     """mlp: sizes of the hidden layers."""
     activation: Annotated[str, names(ACTIVATIONS)] = "relu"
-    """Of models that have a choice."""
+    """Activation function; ignored by models with a fixed one."""
     model_options: tuple[str, ...] = ()
     """Further options of the model as key=value, for example width=16."""
     batch_norm: Annotated[str, names(BATCH_NORMS)] = "recalibrate"
@@ -166,7 +166,7 @@ class Rate:
     layer_ratio_limits: Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER")] = None
     """Limits of the layer ratio (default: fixed 0.1 10; quantile 0.1 0.9)."""
     optimizer: Annotated[str, names(OPTIMIZERS)] = "sgd"
-    """Of torch.optim, or lars, larc, lamb; on each learner's own weights, its state local."""
+    """Optimizer of torch.optim, or lars, larc, lamb; acts on each learner's own weights."""
     momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
     """Momentum of sgd (default 0), nesterov, lars and larc (0.9), rmsprop (0)."""
     weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
@@ -242,7 +242,7 @@ class Config:
     """
 
     algorithm: Annotated[tuple[str, ...], names(NAMES)] = ("dpsgd", "ssgd")
-    """One or several, run after each other on the same seeds and batches."""
+    """One algorithm or several, run after each other on the same seeds and batches."""
     steps: int = 1500
     """Number of iterations."""
     epochs: Annotated[float | None, arg(metavar="FLOAT")] = None

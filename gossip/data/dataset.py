@@ -1,4 +1,4 @@
-"""What a dataset is: four arrays, their scale, and a hash that says which data it really was."""
+"""A data set: four arrays, their scale, and a hash that identifies the data."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which training samples belong to which learner, for the whole run."""
+"""Assignment of the training samples to learners, for the whole run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Population:
     labels: np.ndarray | None = None
     """[num_samples] class of each sample, or [num_samples, T]; only label skew looks at it."""
     concentration: float = 0.5
-    """Of the Dirichlet distribution: large is even, small gives each class to few learners."""
+    """Dirichlet concentration: large is even, small gives each class to few learners."""
 
 
 def shared(population: Population) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Which samples each learner trains on at each step: a pure function of the seed and the step."""
+"""The samples of each learner at each step: a pure function of seed and step."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -47,7 +47,7 @@ class Sampler:
     labels: np.ndarray | None = None
     """[N] or [N, T]; partition `dirichlet` needs [N]."""
     concentration: float = 0.5
-    """For partition `dirichlet`."""
+    """Concentration of the Dirichlet distribution, for partition `dirichlet`."""
     since: int = 0
     """First step of these n learners; before, there were more of them."""
     drawn: int = 0

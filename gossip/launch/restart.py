@@ -33,7 +33,7 @@ MAY_NAME_CODE = ("topology", "dataset", "model")
 
 @dataclass(frozen=True)
 class Try:
-    """One start of the job."""
+    """A start of the job: processes, command line, and the checkpoints that were there."""
 
     processes: int
     words: Sequence[str]

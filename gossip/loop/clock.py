@@ -1,4 +1,4 @@
-"""Where the wall time of a run goes."""
+"""Wall time of a run by phase."""
 
 import time
 from collections import defaultdict

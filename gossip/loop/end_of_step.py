@@ -37,7 +37,7 @@ class Unstopped:
     pending: bool = False
 
     def decide(self, step: int, request: Request) -> Decision:
-        """All requests, and that the run goes on."""
+        """Exchange the requests, and go on."""
         return Decision(False, [Request(*other) for other in self.comm.share(list(request))])
 
 

@@ -1,4 +1,4 @@
-"""How good a model is: loss and errors of the learners' mean model on whole data sets."""
+"""Loss and errors of the learners' mean model on whole data sets."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Gradients that are not finite: which steps were left out, and what is said of them."""
+"""Gradients that are not finite: which steps are left out, and the message about them."""
 
 import torch
 from torch import Tensor

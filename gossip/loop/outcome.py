@@ -1,4 +1,4 @@
-"""What a training loop returns: how far the run came, and what it took."""
+"""The result of a training loop: how far the run came, and what it took."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

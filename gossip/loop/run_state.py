@@ -1,4 +1,4 @@
-"""A run between two steps: what its next step depends on, as a snapshot and back."""
+"""The state of a run between two steps, as a snapshot and back."""
 
 from dataclasses import asdict, dataclass, field
 

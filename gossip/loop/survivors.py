@@ -1,4 +1,4 @@
-"""A run goes on without the learners of a process that was lost, in the same job.
+"""A run that goes on in the same job without the learners of a lost process.
 
 Gossip has no global state: what a learner knows is its own row, so the others lose nothing but
 that learner's last contribution. Their topology is built again by the same rule for fewer, and they

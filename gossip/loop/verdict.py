@@ -76,7 +76,7 @@ class Verdict:
             )
 
     def snapshot(self) -> dict[str, Any]:
-        """All that the judgement of further losses depends on."""
+        """The state that the judgement of further losses depends on."""
         return {name: getattr(self, name) for name in _STATE}
 
     def restore(self, facts: Mapping[str, Any]) -> None:

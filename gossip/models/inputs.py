@@ -1,4 +1,4 @@
-"""What the models of images share: activations, and which inputs are images."""
+"""Activations, and the check that inputs are images, shared by the models."""
 
 from torch import nn
 

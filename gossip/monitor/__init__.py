@@ -1,4 +1,4 @@
-"""What training really did: effective rate, spread, noise and curvature, step by step."""
+"""The monitor: effective rate, spread, noise and curvature, step by step."""
 
 from gossip.monitor.base import Moment, Values, share_of
 from gossip.monitor.columns import LEVELS, LIPSCHITZ, MEANINGS, columns

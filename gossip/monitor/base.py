@@ -1,4 +1,4 @@
-"""What the monitor may look at: one step, frozen."""
+"""The monitor's view of one step, frozen."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What each level of the monitor adds to the trace: column names and what they mean."""
+"""Columns that each level of the monitor adds to the trace, with their meaning."""
 
 from gossip.errors import lookup
 

@@ -1,4 +1,4 @@
-"""The monitor: every quantity of a level, by its column name."""
+"""The monitor of a level: computes each of its columns from a step."""
 
 from dataclasses import dataclass, field
 from math import nan, sqrt

@@ -1,4 +1,4 @@
-"""What optimizers that look at one parameter tensor at a time have in common."""
+"""Base of the optimizers that look at one parameter tensor at a time."""
 
 from abc import abstractmethod
 from collections.abc import Callable

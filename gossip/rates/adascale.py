@@ -80,7 +80,7 @@ class AdaScale:
         return max(1 - self.scale / 1000, 0.0)
 
     def init(self) -> Moments:
-        """Nothing seen yet."""
+        """State before step 0: no gradient seen yet."""
         return Moments()
 
     def update(self, t: int, variance: Variance | None, state: Moments) -> tuple[Scale, Moments]:

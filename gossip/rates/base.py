@@ -59,7 +59,7 @@ class Length:
     """Share of the run."""
 
     def updates(self, budget: Budget, default: float) -> float:
-        """In updates; `default` is a share of the run."""
+        """Length of the warm-up in updates; `default` is a share of the run."""
         if self.steps is not None:
             return float(self.steps)
         if self.epochs is not None:
@@ -76,7 +76,7 @@ class Setting:
     lr: float
     """The base rate."""
     length: Length = Length()
-    """Of the warm-up."""
+    """Options of the warm-up."""
     nominal: float | None = None
     """Factor that the scaling aims at; None: nothing is scaled."""
     warmup: float = 0.0
@@ -96,7 +96,7 @@ class Observation:
     mean: Tensor | None
     """g_a [d], if the algorithm has averaged the gradients and will step along it."""
     comm: Communicator
-    """For statistics over all learners; a rule that needs none sends nothing."""
+    """Communicator for statistics over all learners; a rule that needs none sends nothing."""
 
     @property
     def direction(self) -> Tensor:

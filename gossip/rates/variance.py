@@ -23,9 +23,9 @@ class Variance(NamedTuple):
 
     norms: Norms
     layers: Tensor
-    """Of each layer or its group, [layers], not clipped."""
+    """Gradient variance of each layer or its group, [layers], not clipped."""
     whole: float
-    """Of the whole model, not clipped."""
+    """Gradient variance of the whole model, not clipped."""
 
 
 class Averages(NamedTuple):
@@ -73,7 +73,7 @@ class GradientVariance:
         return max(1 - self.learners / 1000, 0.0)
 
     def init(self) -> Averages:
-        """Nothing seen yet."""
+        """State before step 0: no gradient seen yet."""
         zeros = torch.zeros(len(self.groups), dtype=torch.float64)
         return Averages(zeros, zeros, 0.0)
 

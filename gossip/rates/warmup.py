@@ -21,7 +21,7 @@ class Warm(NamedTuple):
     """A warm-up's word on one step."""
 
     factor: "float | Tensor"
-    """In [0, 1]; one number or one per layer."""
+    """Factor of the warm-up in [0, 1]; one number or one per layer."""
     state: Any
 
 
@@ -118,7 +118,7 @@ class StateAware:
         one_of(ORDERS, self.accumulate, "order of the warm-up's sum")
 
     def init(self) -> Sums:
-        """Nothing added up."""
+        """State before step 0: no variance added up yet."""
         zeros = torch.zeros(self.layers, dtype=torch.float64)
         return Sums(zeros, torch.full_like(zeros, torch.nan))
 

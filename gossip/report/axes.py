@@ -1,4 +1,4 @@
-"""What every panel of a picture is drawn with."""
+"""Colours, labels and axes that all panels of a figure share."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 

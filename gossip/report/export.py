@@ -1,4 +1,4 @@
-"""The runs for other programs: one CSV of all traces, one HTML page that needs no other file."""
+"""Export of runs: one CSV of all traces, one self-contained HTML page."""
 
 import html
 from pathlib import Path

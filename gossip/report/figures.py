@@ -1,4 +1,4 @@
-"""The picture of a study: do the learners converge, and what does the noise between them do?"""
+"""The figure of a study: error, effective rate, spread and noise over steps."""
 
 import io
 from collections.abc import Callable

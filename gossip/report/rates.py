@@ -1,4 +1,4 @@
-"""Panels of what a learning-rate rule did: the rate and the gradient variance, by layer."""
+"""Panels of a learning-rate rule: the rate and the gradient variance by layer."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The numbers that table and figures draw from a trace."""
+"""Series and figures of merit that table and figures draw from a trace."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""What one command does: its runs in turn, each with a record and checkpoints in a folder."""
+"""The runs of one command: each in turn, with a recorder and checkpoints in a folder."""

@@ -1,4 +1,4 @@
-"""What makes two runs the same run, as short texts to compare."""
+"""Fingerprints by which two runs, or two processes, are known to run the same thing."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def origin(study: Study) -> dict[str, str]:
 
 @cache
 def code() -> str:
-    """Of all source files of gossip and topologies, as they were when it was first asked."""
+    """Hash of all source files of gossip and topologies, as they were when first asked."""
     package = Path(gossip.__file__).parent
     sources = sorted([*package.rglob("*.py"), *Path(topologies.__file__).parent.rglob("*.py")])
     return _digest(*(source.read_bytes() for source in sources))

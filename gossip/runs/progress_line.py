@@ -1,4 +1,4 @@
-"""What one sees while a run goes on: a live line on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live line on a terminal, plain lines elsewhere."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""A rule's rates where nothing but time and one constant gradient variance decides them."""
+"""The rates of a rule that depend on nothing but time and one constant gradient variance."""
 
 from bisect import bisect_left
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A schedule for people and for programs: a heading, a table, a CSV file, a picture."""
+"""Output of a schedule: a heading, a table, a CSV file, a picture."""
 
 import csv
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The folder of a run: how it is made, what is written beside the trace, and how it is found."""
+"""The run folder: making it, reading and writing config and summary, and finding runs."""
 
 import json
 import math

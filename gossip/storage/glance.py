@@ -1,4 +1,4 @@
-"""A look into a run folder: what the launcher, a sweep and a resume need to know, without torch."""
+"""A quick look into a run folder, for launcher, sweep and resume."""
 
 import itertools
 import time

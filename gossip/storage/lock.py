@@ -1,4 +1,4 @@
-"""One run in a folder at a time."""
+"""The lock on a run folder: one run in it at a time."""
 
 import errno
 import fcntl

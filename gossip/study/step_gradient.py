@@ -1,4 +1,4 @@
-"""How the steps of a run take their gradients: as they come, compiled, or recorded; tried first."""
+"""The gradient of a step as it is, compiled, or recorded as a CUDA graph; tried before the run."""
 
 from collections.abc import Callable
 from functools import partial
@@ -77,6 +77,6 @@ def _take_first(take: Take, task: Task, sampler: Sampler, *, rows: int) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """Of what a library says, which may be long."""
+    """The first line of a library's message, which may be long."""
     said = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {said[0]}"[:200]

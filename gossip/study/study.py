@@ -1,4 +1,4 @@
-"""From a config to the objects of a run; the one place where names become things."""
+"""The study: all objects that the runs of one command share, made from its config."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The device of a process."""
+"""The device of this process: CPU, or one of the GPUs of its host."""
 
 import torch
 

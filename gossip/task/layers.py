@@ -1,4 +1,4 @@
-"""What a model consists of, as columns of flat rows."""
+"""The layers of a model as columns of a flat row."""
 
 from collections.abc import Iterator
 from math import prod

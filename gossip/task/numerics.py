@@ -1,4 +1,4 @@
-"""How a model computes, beyond what its rows say: device, precision, memory format, compiler."""
+"""Device, precision, memory format and compiler of the forward and backward passes."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ IMAGES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Numerics:
-    """Of a task's forward and backward passes; rows and gradients keep the task's dtype."""
+    """Numerics of a task's forward and backward passes; rows and gradients keep its dtype."""
 
     device: torch.device = CPU
     """Where rows, batches and losses are."""

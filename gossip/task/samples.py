@@ -1,4 +1,4 @@
-"""Data sets as a task sees them."""
+"""A split of a data set as the task sees it: batches of inputs and labels."""
 
 from collections.abc import Iterator
 from typing import Protocol

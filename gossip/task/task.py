@@ -1,4 +1,4 @@
-"""Model and loss as functions of a flat row: the only place that knows how a row is a model."""
+"""Model and loss as functions of a flat row, for many learners at once."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ class Scores(NamedTuple):
     loss: float
     errors: int
     labels: int
-    """As many as samples, or as the tokens in them."""
+    """Number of predictions: one per sample, or one per token."""
 
 
 class Gradients(NamedTuple):
@@ -357,7 +357,7 @@ class Task:
         return _cross_entropy(functional_call(self._model, tensors, (inputs,)), labels)
 
     def _logits(self, tensors: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        """In `dtype`, the precision that a loss needs."""
+        """The logits in `dtype`, the precision that a loss needs."""
         numerics = self.numerics
         with numerics.autocast():
             tensors, inputs = numerics.laid_out(tensors), numerics.layout(inputs)

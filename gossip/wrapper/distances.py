@@ -1,4 +1,4 @@
-"""What can be said of the learners from their weights and gradients alone."""
+"""Spread of the learners, computed from their weights and gradients alone."""
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ def measured(weights: Weights, comm: Communicator) -> dict[str, float]:
 
 
 def _gradients(weights: Weights) -> list[Tensor]:
-    """As rows, [1, d] each."""
+    """The tensors as rows, [1, d] each."""
     rows = [torch.zeros_like(row) for row in weights.rows]
     for slot in weights.slots.values():
         if (gradient := slot.parameter.grad) is not None:

@@ -1,4 +1,4 @@
-"""What a learner exchanges with the others: W(t) times the weights, and their mean."""
+"""Exchange of a learner with the others: W(t) times the weights, and their mean."""
 
 import time
 from collections.abc import Callable, Iterator

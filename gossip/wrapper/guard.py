@@ -1,4 +1,4 @@
-"""What ends one process of a user's own script ends the whole job, with one message."""
+"""Failure of one process of a user's own script ends the whole job, with one message."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""A process's way to the others: one for all wrappers of a script."""
+"""A process's communicator, one for all wrappers of a script."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,4 +1,4 @@
-"""What a wrapper is told, checked, and the same on all processes."""
+"""Options of a wrapper, checked and the same on all processes."""
 
 import inspect
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""When in a step the neighbours' weights are averaged: while computing, or after the update."""
+"""Order of averaging and update: averaging while computing (AWC), or adapt then combine (ATC)."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -90,7 +90,7 @@ class Atc:
         self._t = 0
 
     def start(self, t: int) -> None:
-        """Nothing can be sent yet."""
+        """ATC sends updated weights: before the update there is nothing to send."""
         self._t = t
 
     def wait(self) -> None:

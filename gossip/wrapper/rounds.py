@@ -1,4 +1,4 @@
-"""The steps of a learner whose loop is the user's: when one begins, and when it is over."""
+"""Steps of a learner whose loop is the user's: when a step begins, and when it is over."""
 
 import atexit
 import weakref
@@ -211,7 +211,7 @@ class Sent:
         self.under_way = False
 
     def close(self) -> None:
-        """One that is under way will not be: the others have all they need of it."""
+        """Abandon the step that is under way: the others have all they need of it."""
         if self.under_way:
             self.over()
 
@@ -223,7 +223,7 @@ class Backward:
         self.ran = False
 
     def note(self, _: Tensor) -> None:
-        """One has."""
+        """A backward pass has reached a parameter."""
         self.ran = True
 
 

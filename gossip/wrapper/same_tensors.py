@@ -1,4 +1,4 @@
-"""At the beginning: all learners have the same tensors, and the same numbers in them."""
+"""Check at the start that all learners have the same tensors, with the same values in them."""
 
 from collections.abc import Iterable, Mapping
 

@@ -55,7 +55,7 @@ class Weights:
         self.rows: list[Tensor] = []
         """[1, d] for each dtype and device."""
         self.slots: dict[int, Slot] = {}
-        """By the parameter's id."""
+        """Id of a parameter -> its place in a row."""
         kinds: dict[tuple[torch.dtype, torch.device], dict[str, nn.Parameter]] = {}
         for name, parameter in trained.items():
             kinds.setdefault((parameter.dtype, parameter.device), {})[name] = parameter

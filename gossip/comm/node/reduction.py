@@ -1,4 +1,4 @@
-"""The sum over the processes of a node, in the memory they share."""
+"""Sum over the processes of a host, computed in the memory that they share."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Memory that the processes of a node share."""
+"""Anonymous shared memory for the processes of a host."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""Rows in memory that the processes of a node share: neighbours read them where they lie."""
+"""Rows in shared memory that neighbours on the same host read in place, without a copy."""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -124,7 +124,7 @@ class Window:
         return segment.block(slot, like, like.dtype)
 
     def done(self, number: int) -> None:
-        """All that this process reads has been read, up to this mix."""
+        """Acknowledge that this process has read all rows of this mix."""
         self._own.read.set(number)
 
     def new_rows(self, like: Tensor) -> Tensor | None:
@@ -149,7 +149,7 @@ class Window:
         return [slot for slot in range(SLOTS) if not self._taken[slot]]
 
     def _ready(self) -> int | None:
-        """One of those that nobody reads any more, if there is one."""
+        """A slot that no process reads any more, if there is one."""
         return next((slot for slot in self._free() if self._is_read(slot)), None)
 
     def _is_read(self, slot: int) -> bool:

@@ -1,4 +1,4 @@
-"""How a process that fails ends the whole job: one message, an exit code, nobody left waiting."""
+"""A process that fails ends the whole job: one message, one exit code, nobody left waiting."""
 
 import fcntl
 import json

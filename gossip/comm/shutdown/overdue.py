@@ -1,4 +1,4 @@
-"""A message that does not come: who waits for what, for how long, and where everybody is then."""
+"""The time-out of a message: names the edge, the late process and all stacks, and ends the job."""
 
 import faulthandler
 import os

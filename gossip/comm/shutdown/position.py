@@ -1,4 +1,4 @@
-"""Where a process is in the run, in memory that the other processes of its host can read."""
+"""A process's place in the run, in memory that the other processes of its host can read."""
 
 from gossip.comm.shutdown.watch import SLOT
 

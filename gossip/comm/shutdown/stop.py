@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop, and how all processes stop at the same step."""
+"""Signals that ask a run to stop, and the agreement of all processes to stop at one step."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     stop: bool
     """The step just done is the last."""
     requests: "list[Request]"
-    """Of all processes; none where they exchanged no message at this step."""
+    """Requests of all processes; none where they exchanged no message at this step."""
 
     @property
     def keep(self) -> bool:

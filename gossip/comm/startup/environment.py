@@ -1,4 +1,4 @@
-"""What happens before the processes know each other. Imports neither torch nor MPI."""
+"""Environment variables and cores of a process before torch and MPI are imported."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""How the launcher started this process, by what it says in the environment."""
+"""Detection of the launcher (mpirun, torchrun, srun) from its environment variables."""
 
 import os
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which processes are on the same node, and see the same memory."""
+"""Identity of a host: processes with the same one see the same memory and pids."""
 
 import socket
 from contextlib import suppress

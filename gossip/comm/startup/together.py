@@ -1,4 +1,4 @@
-"""Before the run: one process's mistake ends all of them, and all run the same thing."""
+"""Agreement before the run: one process's mistake ends all, and all run the same config."""
 
 import io
 import sys

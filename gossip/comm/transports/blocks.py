@@ -1,4 +1,4 @@
-"""Learners in equal blocks on processes: what all transports between processes share."""
+"""Learners in equal blocks on processes: the part that all transports share."""
 
 import time
 import warnings
@@ -229,7 +229,7 @@ class Blocks(ABC):
             self._add_up(total)
 
     def _planned(self, w: csr_array) -> Plan:
-        """Whose rows this process reads, receives and sends."""
+        """The plan of a matrix: whose rows this process reads, receives and sends."""
         near = [] if self._window is None else self._node
         return plan(w, self.hosted, self.process, near)
 

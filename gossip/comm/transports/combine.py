@@ -1,4 +1,4 @@
-"""W X from rows that lie in different places and come at different times."""
+"""W X as a chain of weighted additions of rows, in the order of learners."""
 
 from collections.abc import Callable
 from functools import cache
@@ -36,7 +36,7 @@ def mixture(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tens
 
 
 def _products(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:
-    """For many terms: the rows from elsewhere are collected into one matrix."""
+    """Sum of many terms: the rows from elsewhere are collected into one matrix."""
     diagonal = plan.diagonal(own.dtype, own.device)
     mixed = plan.mix_own(rows.to(own.dtype)).addcmul_(diagonal, own)
     theirs = [near(k) for k in range(len(plan.near))] + list(far())
@@ -48,7 +48,7 @@ def _products(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Te
 def _sums(
     plan: Plan, terms: list[list[Term]], own: Tensor, rows: Tensor, near: Near, far: Far
 ) -> Tensor:
-    """For few terms: the rows are added where they lie."""
+    """Sum of few terms: the rows are added where they lie."""
     mixed = torch.empty_like(own)
     local, here = len(own), len(own) + len(plan.near)
     near, far = cache(near), cache(far)
@@ -81,7 +81,7 @@ class ConvexSum:
         self._weight = 0.0
 
     def add(self, weight: float, row: Tensor) -> None:
-        """One term more."""
+        """Add weight times row."""
         self._weight += weight
         if self._mean is None:
             self._mean = row
@@ -102,7 +102,7 @@ class PlainSum:
         self._is_empty = True
 
     def add(self, weight: float, row: Tensor) -> None:
-        """One term more."""
+        """Add weight times row."""
         if self._is_empty:
             torch.mul(row, weight, out=self._into)
         else:

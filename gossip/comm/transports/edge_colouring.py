@@ -1,4 +1,4 @@
-"""In which order the messages of a mixing matrix start, so that no two processes wait crosswise."""
+"""Start order of the messages of a mixing matrix: an edge colouring, so no two wait crosswise."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The learners of several processes, over torch.distributed."""
+"""Transport between processes on CPUs over torch.distributed (Gloo)."""
 
 import atexit
 import time
@@ -77,7 +77,7 @@ class Gloo(Blocks):
         return self._group
 
     def _planned(self, w: csr_array) -> Plan:
-        """Whose rows this process reads, receives and sends, and in which order."""
+        """The messages of a matrix: whose rows this process reads, receives and sends."""
         plan = super()._planned(w)
         turn = rounds(edges(w, self._local)) if plan.far or plan.sends else {}
         calls = [

@@ -1,4 +1,4 @@
-"""Who needs whose rows for one mixing matrix: every process derives it, none has to be told."""
+"""The messages that one mixing matrix needs, derived by every process alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
     is_send: bool
     number: int
-    """Of a row in `Plan.sends`, or else in `Plan.far`."""
+    """Position of a row in `Plan.sends`, or else in `Plan.far`."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Plan:
     far_texts: list[str]
     """... the far rows, and then the sends."""
     calls: list[Call] = field(default_factory=list)
-    """In which order a transport starts the messages, if that matters to it."""
+    """Order in which a transport starts the messages, if that matters to it."""
 
 
 def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> Plan:

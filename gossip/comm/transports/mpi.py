@@ -1,4 +1,4 @@
-"""The learners of several processes, over MPI."""
+"""Transport between processes over MPI."""
 
 import ctypes
 import time

@@ -1,4 +1,4 @@
-"""Messages that move on while a gradient is computed."""
+"""Driving MPI's progress engine while a gradient is computed, so that messages move on."""
 
 import atexit
 import threading

@@ -1,4 +1,4 @@
-"""The learners of several processes on GPUs: rows go from GPU to GPU while the gradient runs."""
+"""Transport from GPU to GPU over NCCL, on a stream of its own beside the gradient."""
 
 import os
 from collections.abc import Hashable, Mapping
@@ -100,7 +100,7 @@ class Nccl(Gloo):
         return start(plan, rows, arrivals)
 
     def _as_group(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
-        """As `_exchange`, in one group."""
+        """Exchange rows as `_exchange` does, in one NCCL group."""
         first, group = self.hosted.start, self._carrier(rows)
         calls: list[Any] = [
             dist.P2POp(dist.irecv, as_bytes(arrival), process, group=group)

@@ -1,4 +1,4 @@
-"""Rows of another shape or dtype than the neighbours': found before a message of another length."""
+"""Check that all processes send rows of one shape and dtype, before a message is cut short."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
