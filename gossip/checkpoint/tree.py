@@ -9,7 +9,7 @@ Parts = tuple[dict[str, Any], dict[str, Tensor]]
 """Path -> number or None, and path -> tensor."""
 
 
-def apart(tree: Any, path: str) -> Parts:
+def flattened(tree: Any, path: str) -> Parts:
     """Numbers and tensors of `tree` by their path, such as "rates/averages/squares".
 
     Args:
@@ -23,16 +23,16 @@ def apart(tree: Any, path: str) -> Parts:
     numbers: dict[str, Any] = {}
     tensors: dict[str, Tensor] = {}
     for name, value in zip(tree._fields, tree, strict=True):  # type: ignore[attr-defined]
-        some_numbers, some_tensors = apart(value, f"{path}/{name}")
+        some_numbers, some_tensors = flattened(value, f"{path}/{name}")
         numbers |= some_numbers
         tensors |= some_tensors
     return numbers, tensors
 
 
-def together(
+def rebuilt(
     like: Any, path: str, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> Any:
-    """The tree that `apart` took apart.
+    """The tree that `flattened` took apart.
 
     Args:
         like: a tree of the same shape, for instance the state before the first step.
@@ -52,7 +52,7 @@ def together(
     if isinstance(like, tuple):
         names = like._fields  # type: ignore[attr-defined]
         parts = (
-            together(value, f"{path}/{name}", numbers, tensors)
+            rebuilt(value, f"{path}/{name}", numbers, tensors)
             for name, value in zip(names, like, strict=True)
         )
         return type(like)(*parts)

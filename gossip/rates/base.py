@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from gossip.checkpoint.tree import Parts, apart, together
+from gossip.checkpoint.tree import Parts, flattened, rebuilt
 from gossip.comm.base import Communicator
 from gossip.task import Gradients
 from gossip.task.layers import Layer, layer_squares
@@ -209,7 +209,7 @@ class Controller:
 
     def snapshot(self) -> Parts:
         """Numbers and tensors that the next step depends on, the same on all processes."""
-        numbers, tensors = apart(self.state, "rates")
+        numbers, tensors = flattened(self.state, "rates")
         return {**numbers, "progress": self.progress}, tensors
 
     def restore(self, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -218,7 +218,7 @@ class Controller:
         Raises:
             KeyError, ValueError: it is not one of this rule.
         """
-        self.state = together(self._rule.init(), "rates", numbers, tensors)
+        self.state = rebuilt(self._rule.init(), "rates", numbers, tensors)
         self.progress = float(numbers["progress"])
 
     def at(self, t: int) -> "Rate":

@@ -10,7 +10,7 @@ WRITTEN, REDUCED, COPIED = 0, 64, 128
 """Where in the first page, in bytes: in cache lines of their own."""
 
 
-class Segment:
+class SumSegment:
     """A process's part of the memory, as its owner or another process sees it."""
 
     def __init__(self, memory: Memory) -> None:
@@ -39,12 +39,12 @@ class Reduction:
     as fast for 4 and 40 MB, half as fast for 4 KB.
 
     Args:
-        memories: `size(num_bytes)` bytes of each process.
+        memories: `segment_bytes(num_bytes)` bytes of each process.
         me: which of them is this one.
     """
 
     def __init__(self, memories: dict[int, Memory], me: int) -> None:
-        self._segments = [Segment(memories[process]) for process in sorted(memories)]
+        self._segments = [SumSegment(memories[process]) for process in sorted(memories)]
         self._me = sorted(memories).index(me)
         self._spins = spins(len(memories))
         self._number = 0
@@ -71,6 +71,6 @@ class Reduction:
         own.copied.set(self._number)
 
 
-def size(num_bytes: int) -> int:
+def segment_bytes(num_bytes: int) -> int:
     """Bytes of a segment for vectors of so many bytes."""
     return PAGE + 2 * paged(num_bytes)

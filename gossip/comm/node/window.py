@@ -74,7 +74,7 @@ class Window:
     as fast, with 2, 4 and 16 processes and rows of 4 KB, 400 KB and 4 MB.
 
     Args:
-        memories: `size(block_bytes)` bytes of each process of the node.
+        memories: `segment_bytes(block_bytes)` bytes of each process of the node.
         me: which of them is this one.
         waiting: told what is waited for.
     """
@@ -176,6 +176,6 @@ class Window:
         return slot
 
 
-def size(block_bytes: int) -> int:
+def segment_bytes(block_bytes: int) -> int:
     """Bytes of a segment for blocks of so many bytes."""
     return PAGE + SLOTS * paged(block_bytes)

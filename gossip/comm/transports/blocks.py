@@ -208,7 +208,7 @@ class Blocks(ABC):
             return
         self._complete()
         self._window_bytes = num_bytes
-        memories = shared_memory(window.size(num_bytes), self._node, self.share)
+        memories = shared_memory(window.segment_bytes(num_bytes), self._node, self.share)
         if memories is None:
             self._window = None
         else:
@@ -221,7 +221,7 @@ class Blocks(ABC):
         together = large and len(self._node) == self.processes > 1
         if together and total.nbytes > self._reduction_bytes:
             self._reduction_bytes = total.nbytes
-            memories = shared_memory(reduction.size(total.nbytes), self._node, self.share)
+            memories = shared_memory(reduction.segment_bytes(total.nbytes), self._node, self.share)
             self._reduction = None if memories is None else Reduction(memories, self.process)
         if together and self._reduction is not None:
             self._reduction.add_up(total)
