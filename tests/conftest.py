@@ -5,8 +5,21 @@ import os
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import pytest
 from hypothesis import settings
+
+from tests.machine import SPARE, slowness
 
 # A shared machine may stall at any moment: time says nothing about correctness here.
 settings.register_profile("gossip", deadline=None)
 settings.load_profile("gossip")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Limits that only end what hangs grow with the machine's slowness."""
+    default = float(config.getini("timeout") or 0)
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        seconds = float(marker.args[0]) if marker and marker.args else default
+        limit = pytest.mark.timeout(SPARE * seconds * slowness())
+        item.add_marker(limit, append=False)

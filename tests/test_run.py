@@ -17,6 +17,7 @@ from torch import nn
 
 from gossip import trace
 from gossip.run import main
+from tests.machine import patience
 
 DIGITS = ["--dataset", "digits", "--batch-size", "10", "--learners", "4", "--widths", "8"]
 SHORT = [*DIGITS, "--steps", "11", "--monitor-every", "4", "--lr", "0.3"]
@@ -227,7 +228,7 @@ def started(out, *options: str) -> subprocess.Popen:
     """A long run in a process of its own, once its trace has rows."""
     command = [sys.executable, "-m", "gossip.run", *DIGITS, *options, "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     while not (out / "trace.arrows").exists() or (out / "trace.arrows").stat().st_size < 20_000:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -241,7 +242,7 @@ LONG = ["--algorithm", "dpsgd", "--steps", "1000000", "--lr", "0.1", "--monitor-
 def test_ctrl_c_closes_the_run_folder(tmp_path):
     process = started(tmp_path, *LONG)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=patience(30))
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "interrupted" in out
@@ -256,7 +257,7 @@ def test_ctrl_c_closes_the_run_folder(tmp_path):
 def test_a_killed_run_can_be_read_and_reported(tmp_path):
     process = started(tmp_path, *LONG)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=patience(30))
     steps = trace.column(trace.load(tmp_path), "step")
     assert steps.tolist() == list(range(len(steps)))
     report = [sys.executable, "-m", "gossip.report", str(tmp_path)]

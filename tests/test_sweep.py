@@ -17,6 +17,7 @@ from gossip.config import Config
 from gossip.errors import UserError
 from gossip.runs import sweep
 from gossip.storage import folder as run_folder
+from tests.machine import patience
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,10 +71,10 @@ def test_a_stopped_sweep_keeps_what_is_finished(tmp_path: Path, signum: int) -> 
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signum)
-        process.communicate(timeout=30)
+        process.communicate(timeout=patience(30))
     assert process.returncode == 128 + signum
     assert sweep.finished(tmp_path / "runs" / fig2.STUDY)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patience(10)
     while _alive(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _alive(process.pid)

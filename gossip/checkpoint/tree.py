@@ -29,9 +29,7 @@ def flattened(tree: Any, path: str) -> Parts:
     return numbers, tensors
 
 
-def rebuilt(
-    like: Any, path: str, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> Any:
+def rebuilt(like: Any, path: str, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
     """The tree that `flattened` took apart.
 
     Args:

@@ -17,6 +17,7 @@ from jobs import ROOT, START_SECONDS, Ended
 
 from gossip import trace
 from gossip.checkpoint import Snapshot, newest, read
+from tests.machine import patience
 
 STEPS = 40
 LEARNERS = 6
@@ -59,7 +60,7 @@ class Run:
 
     def end(self, limit_seconds: float = START_SECONDS) -> Ended:
         """Wait for the end; nothing of the run may be left then."""
-        start = time.monotonic()
+        start, limit_seconds = time.monotonic(), patience(limit_seconds)
         while self.poll() is None:
             if time.monotonic() > start + limit_seconds:
                 pytest.fail(f"still running: {self.output.read_text()}")

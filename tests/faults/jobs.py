@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gossip.launch import mpirun as launch
+from tests.machine import patience
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
 NEED_MPI = [
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 SHARED_MEMORY = Path("/dev/shm")
 START_SECONDS = 40.0
 END_SECONDS = 10.0
+"""Limits on a quiet machine; see `tests.machine.patience`."""
 NUM_PROCESSES = 3
 
 
@@ -70,7 +72,7 @@ class Job:
 
     def pids(self) -> list[int]:
         """The pids of the processes; waits until they are in the middle of training."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patience(START_SECONDS)
         while not (self.folder / "ready").exists():
             if time.monotonic() > deadline or self.process.poll() is not None:
                 pytest.fail(f"the job did not start: {(self.folder / 'output').read_text()}")
@@ -79,7 +81,7 @@ class Job:
 
     def end(self, limit_seconds: float = END_SECONDS) -> Ended:
         """Wait for the end; nothing of the job may be left then."""
-        start = time.monotonic()
+        start, limit_seconds = time.monotonic(), patience(limit_seconds)
         try:
             code = self.process.wait(limit_seconds)
         except subprocess.TimeoutExpired:
@@ -93,7 +95,7 @@ class Job:
 
 def wait_for(job: Job, condition: Callable[[], object]) -> None:
     """Wait until something holds that the job brings about."""
-    deadline = time.monotonic() + 2 * START_SECONDS
+    deadline = time.monotonic() + patience(2 * START_SECONDS)
     while not condition():
         if time.monotonic() > deadline or job.process.poll() is not None:
             pytest.fail(f"it did not come: {(job.folder / 'output').read_text()}")

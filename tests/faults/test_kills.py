@@ -26,6 +26,7 @@ from jobs import MPIRUN, Job, left_behind, wait_for
 from gossip import report, trace
 from gossip.launch import restart
 from gossip.storage import glance
+from tests.machine import patience
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -163,7 +164,7 @@ def launch(processes: int, *options: str, deed: str = "code:1000") -> list[str]:
 
 def wait_for_text(job: Job, text: str) -> str:
     """Wait until the job has said something, or has ended."""
-    deadline = time.monotonic() + LONG_SECONDS
+    deadline = time.monotonic() + patience(LONG_SECONDS)
     while text not in (said := (job.folder / "output").read_text()) and job.process.poll() is None:
         assert time.monotonic() < deadline, said
         time.sleep(0.01)

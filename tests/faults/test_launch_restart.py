@@ -14,6 +14,7 @@ from gossip.launch import mpirun as launch
 from gossip.launch import restart
 from gossip.launch.restart import Try
 from gossip.storage import glance
+from tests.machine import patience
 
 LOST = [os.EX_TEMPFAIL, 9, 137, signal.SIGSEGV, 139, signal.SIGBUS, 135, signal.SIGABRT, 134]
 ENDED = [0, 1, 2, 3, 15, 130, 143, -9]
@@ -213,7 +214,7 @@ class TestStarted:
     @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_ends_all_tries(self, start_fake, tmp_path, signum):
         job = start_fake(enough=2, seconds=60.0)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patience(START_SECONDS)
         while not (tmp_path / "out" / "started2").exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)

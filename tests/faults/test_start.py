@@ -12,6 +12,7 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.startup import environment, launchers, together
 from gossip.errors import UserError
 from gossip.launch import mpirun as launch
+from tests.machine import patience
 
 ROOT = Path(__file__).parents[2]
 CONNECT = "from gossip.comm.startup.environment import connect; connect({backend!r}, {n})"
@@ -34,7 +35,7 @@ def last_line(code: str, **environment: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(60),
         check=False,
     )
     assert done.returncode != 0

@@ -16,6 +16,7 @@ from gossip.comm.startup import environment, launchers, rendezvous
 from gossip.comm.transports import nccl
 from gossip.comm.transports.nccl import SHARED_GPUS, check_gpus
 from gossip.errors import UserError
+from tests.machine import patience
 
 pytestmark = NEED_MPI
 
@@ -115,7 +116,7 @@ def test_gloos_threads_end_before_python_does():
         comm.share("a word")
         before = threads()
         distributed._end()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + patience(5)
         while threads() and time.monotonic() < deadline:
             time.sleep(0.01)  # one that is over stays there for a moment
         print(before > 0, threads(), comm.n)
@@ -166,7 +167,7 @@ def test_slurms_processes_meet_without_mpi(tmp_path):
         for rank in range(2)
     ]
     for process in processes:
-        assert process.communicate(timeout=START_SECONDS)[0] == "Gloo [0, 1]\n"
+        assert process.communicate(timeout=patience(START_SECONDS))[0] == "Gloo [0, 1]\n"
 
 
 def test_processes_share_a_gpu_only_where_nccl_lets_them():

@@ -15,6 +15,7 @@ from gossip.models import mlp
 from gossip.monitor import Moment
 from gossip.optim.flat import FlatOptimizer
 from gossip.task import Gradients, Task
+from tests.machine import patience
 
 F64 = torch.float64
 
@@ -182,7 +183,7 @@ class Block:
 
 def on_processes(n, processes, work):
     """work(comm) of each process, in process order."""
-    slots, barrier = [None] * processes, threading.Barrier(processes, timeout=60)
+    slots, barrier = [None] * processes, threading.Barrier(processes, timeout=patience(60))
     results = [None] * processes
 
     def run(process):

