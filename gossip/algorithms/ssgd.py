@@ -20,7 +20,7 @@ class Ssgd:
 
     Each process keeps one row, not one per learner, and takes the gradient of its learners'
     batches together. For plain SGD and momentum, averaging models instead is the same; for
-    Adam it is not, and gradient averaging is the definition here (SPEC 3.1).
+    Adam it is not, and gradient averaging is the definition here.
 
     Reference: arXiv 2112.01433, Eq. 1.
     """

@@ -28,15 +28,16 @@ class SsgdStar:
         w_a(t+1) = \mathrm{OPT}\Big(w_a(t), \frac1n \sum_j g_j\Big)
 
     The noise is drawn anew for every step, learner and coordinate. The paper does not say
-    whether it stays in the weights, so there are three readings (SPEC 3.2):
+    whether it stays in the weights, so there are three readings
+    (docs/mathematics.md#ssgd-with-noise):
 
     - ``eval``: it does not; an SGD step on the smoothed loss of the paper's Theorem 1.
     - ``centered``: the learners' mean is subtracted, so that sum_j delta_j = 0 as in DPSGD.
     - ``persist``: w_a moves by the mean of delta too, like Langevin dynamics.
 
     sigma_0 = 0 is SSGD bit for bit. ``centered`` and ``persist`` average the noise as well: one
-    more all-reduce a step, and counted as one. SPEC 3.2 folds that of ``persist`` into the
-    gradient's, which only plain SGD allows.
+    more all-reduce a step, and counted as one. That of ``persist`` could travel with the
+    gradient's for plain SGD, but only there.
 
     Reference: arXiv 2112.01433, Sections 2.2 and 4.3.
     """

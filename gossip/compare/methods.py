@@ -12,7 +12,7 @@ from gossip.errors import UserError, one_of
 from gossip.keyvalue import parse_options
 
 SINGLE = "single"
-"""One learner, no scaling, no warm-up: what the others are measured by (SPEC 5.8)."""
+"""One learner, no scaling, no warm-up: what the others are measured by."""
 
 YIELDING = ("lr", "optimizer", "optimizer_options", "momentum", "weight_decay")
 """What a preset sets and the command line overrides: both sides of a comparison share it."""

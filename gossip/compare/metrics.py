@@ -1,8 +1,9 @@
-"""What a run achieved, and how soon: the numbers of a comparison (SPEC 5.8).
+"""What a run achieved, and how soon: the numbers of a comparison.
 
 Pure functions of a `gossip.report.Run`. An evaluation is a row of its trace with an error; the
 error is that on held-out training samples where the run has some, else that on the test set. Of a
-diverged run they say what its trace says: ask `diverged` besides.
+diverged run they say what its trace says: ask `diverged` besides. What a comparison prints of them:
+docs/mathematics.md#comparing-methods.
 """
 
 import math
@@ -99,7 +100,7 @@ def reached(run: Run, target_error: float) -> Reached | None:
 
 
 def diverged(run: Run) -> bool:
-    """Whether the run's own verdict says so (SPEC 0.4.3)."""
+    """Whether the run's own verdict says so; see docs/mathematics.md#verdict."""
     return run.verdict == "diverged"
 
 
@@ -113,7 +114,7 @@ def target_error(runs: Sequence[Run], slack: float = 0.0) -> float:
 
     The target is our own run with one learner, no scaling and no warm-up on the same split and
     as many samples: published targets came from validation sets that overlap the training set
-    (SPEC 5.9).
+    (docs/mathematics.md#targets).
 
     Args:
         runs: the single-worker runs, one per seed.

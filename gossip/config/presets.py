@@ -28,7 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rate": {"scaling": "lena", "warmup": "state-aware", "warmup_share": 0.05},
     },
     # The authors' code where it differs from their paper, with the optimizer and the decay of
-    # Section 4.1; see the register, A15 to A25.
+    # Section 4.1; see docs/mathematics.md#choices-where-a-paper-is-open.
     "lena-official": {
         "algorithm": ["ssgd"],
         "rate": {
@@ -70,8 +70,8 @@ PRESETS: dict[str, dict[str, Any]] = {
             "weight_decay": 1e-4,
         },
     },
-    # arXiv 2112.01433, Section 4.2 and Table 2: annealed at the start of each of the last ten
-    # epochs (the register, A14).
+    # arXiv 2112.01433, Section 4.2 and Table 2: "annealing by 1/sqrt(2) for the remaining 10
+    # epochs" is read as at the start of each of them.
     "ibm-asr": {
         "epochs": 20.0,
         "rate": {

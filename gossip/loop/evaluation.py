@@ -13,7 +13,7 @@ from gossip.task import Task
 from gossip.task.samples import Samples
 
 RECALIBRATION_SAMPLES = 2_048
-"""Training samples that BatchNorm's statistics of a mean model are measured on (SPEC 0.4.4)."""
+"""Training samples that BatchNorm's statistics of a mean model are measured on."""
 
 
 def mean_row(x: Tensor, comm: Communicator) -> Tensor:
@@ -22,7 +22,9 @@ def mean_row(x: Tensor, comm: Communicator) -> Tensor:
 
 
 def statistics(study: Study, row: Tensor, buffers: Tensor | None) -> Tensor | None:
-    """BatchNorm's running statistics [b] to judge the mean model `row` [d] with; see SPEC 0.4.4.
+    """BatchNorm's running statistics [b] to judge the mean model `row` [d] with.
+
+    See docs/mathematics.md#batchnorm-of-a-mean-model.
 
     Args:
         study: whose config says by which policy.

@@ -1,4 +1,4 @@
-"""Converged or diverged: one rule for all algorithms (SPEC 0.4.3)."""
+"""Converged or diverged: one rule for all algorithms; see docs/mathematics.md#verdict."""
 
 import math
 from collections.abc import Iterable, Mapping

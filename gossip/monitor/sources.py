@@ -11,14 +11,12 @@ the default, and estimates are corrected. Measured at one step (MNIST, 784-50-50
 on a ring, alpha = 1, step 500, true alpha_e = 0.91), as multiples of the truth, mean and standard
 deviation over 12 probes:
 
-======  ===========  ==============  ==============
-m       uncorrected  probe           split-half
-======  ===========  ==============  ==============
-2,000   0.25         1.19 +- 0.72    1.25 +- 0.80
-5,000   0.45         0.98 +- 0.15    1.27 +- 0.53
-10,000  0.67         1.01 +- 0.11    1.20 +- 0.25
-30,000  0.93         1.03 +- 0.09    1.16 +- 0.11
-======  ===========  ==============  ==============
+| m | uncorrected | probe | split-half |
+|---|---|---|---|
+| 2,000 | 0.25 | 1.19 +- 0.72 | 1.25 +- 0.80 |
+| 5,000 | 0.45 | 0.98 +- 0.15 | 1.27 +- 0.53 |
+| 10,000 | 0.67 | 1.01 +- 0.11 | 1.20 +- 0.25 |
+| 30,000 | 0.93 | 1.03 +- 0.09 | 1.16 +- 0.11 |
 
 At step 10, all are within 1.5 % of it on average. Never use the batches of the update itself: their
 noise is in g_a too (0.87 for a true 0.95).

@@ -17,7 +17,8 @@ class FlatOptimizer:
 
     .. math:: x_j + u_j, \quad u_j = \mathrm{OPT}_j.step(x_j, g_j) - x_j
 
-    Weight decay, momentum and all other state see the learner's own weights x_j (SPEC 2.2).
+    Weight decay, momentum and all other state see the learner's own weights x_j
+    (docs/mathematics.md#local-optimizers).
 
     Element-wise optimizers (SGD, Adam, ...) act on the whole [rows, d] matrix as one parameter:
     the same arithmetic as one optimizer per learner, in one call; with a learning rate per layer,

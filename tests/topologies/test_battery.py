@@ -1,4 +1,4 @@
-"""What must hold for every topology of the table: properties T1 to T6, purity, identity."""
+"""What must hold for every topology of the table: averaging, contraction, purity, identity."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ def deviation(x):
 
 
 @cases
-def test_rows_and_columns_sum_to_one(name, n):  # T1
+def test_rows_and_columns_sum_to_one(name, n):
     topology = topologies.build(name, n)
     for t in some_steps(topology):
         w = topology.matrix(t)
@@ -63,7 +63,7 @@ def test_rows_and_columns_sum_to_one(name, n):  # T1
 
 
 @cases
-def test_the_mean_stays(name, n):  # T2
+def test_the_mean_stays(name, n):
     topology = topologies.build(name, n)
     x = np.random.default_rng(1).standard_normal((n, 7)) + 3
     for t in some_steps(topology):
@@ -73,7 +73,7 @@ def test_the_mean_stays(name, n):  # T2
 
 
 @cases
-def test_the_deviation_shrinks_by_sigma2_and_no_less_in_the_worst_case(name, n):  # T3
+def test_the_deviation_shrinks_by_sigma2_and_no_less_in_the_worst_case(name, n):
     topology = topologies.build(name, n)
     x = np.random.default_rng(2).standard_normal((n, 7))
     for t in some_steps(topology):
@@ -86,7 +86,7 @@ def test_the_deviation_shrinks_by_sigma2_and_no_less_in_the_worst_case(name, n):
 
 
 @pytest.mark.parametrize(("name", "n"), [c for c in CASES if c[0] not in MOVING and c[1] > 1])
-def test_an_eigenvector_decays_as_its_eigenvalue(name, n):  # T4
+def test_an_eigenvector_decays_as_its_eigenvalue(name, n):
     topology = topologies.build(name, n)
     w = topology.matrix(0)
     # Less 2 J, the all-ones vector has the eigenvalue -1 and comes first, alone.
@@ -100,7 +100,7 @@ def test_an_eigenvector_decays_as_its_eigenvalue(name, n):  # T4
 
 
 @pytest.mark.parametrize("name", [name for name in TOPOLOGIES if name not in FIXED])
-def test_one_learner_talks_to_nobody(name):  # T6
+def test_one_learner_talks_to_nobody(name):
     topology = topologies.build(name, 1)
     assert topology.period is not None
     for t in range(3):
