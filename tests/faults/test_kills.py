@@ -171,6 +171,7 @@ def wait_for_text(job: Job, text: str) -> str:
     return (job.folder / "output").read_text()
 
 
+@pytest.mark.needs_mpi
 @pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment")
 @pytest.mark.timeout(3 * LONG_SECONDS)
 def test_three_processes_are_killed_again_and_again(start_command, tmp_path, undisturbed):
@@ -210,6 +211,7 @@ def test_three_processes_are_killed_again_and_again(start_command, tmp_path, und
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.needs_mpi
 @pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment")
 def test_the_launcher_passes_on_what_slurm_sends(start_launcher, tmp_path):
     job = start_launcher("nothing")
