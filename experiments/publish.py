@@ -1,4 +1,4 @@
-"""Tables, figures and the page, from the runs that are finished; it says what is missing."""
+"""Tables, figures and pages are made from the finished runs; a page says which runs are missing."""
 
 import sys
 from collections.abc import Callable
@@ -8,20 +8,21 @@ import tyro
 
 from experiments.common.command import Options, guarded
 from experiments.common.scale import Scale
-from experiments.date import __main__ as date
-from experiments.dpsgd import fig2, page
-from experiments.dpsgd import topologies as topology_comparison
-from experiments.lena import __main__ as lena
+from experiments.date import command as date
+from experiments.date import page as date_page
+from experiments.dpsgd import fig2, topologies
+from experiments.dpsgd import page as dpsgd_page
+from experiments.lena import command as lena
 from experiments.lena import page as lena_page
-from experiments.rivals import __main__ as rivals
+from experiments.rivals import command as rivals
 from experiments.rivals import page as rivals_page
 
 PAGES: dict[str, Callable[[Scale], None]] = {
     "lena.csv": lena_page.write,
     "rivals.csv": rivals_page.write,
-    "date.csv": date.write_page,
+    "date.csv": date_page.write,
 }
-"""By the table that each is written from."""
+"""How each page is written, by the table that it is written from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class Command(Options):
     """Make tables, figures and pages from the finished runs."""
 
     page: bool = False
-    """The pages alone, from the tables that are there: needs no runs."""
+    """Write the pages alone, from the tables that are there: needs no runs."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,12 +40,9 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            fig2.publish(scale)
-            topology_comparison.publish(scale)
-            lena.publish(scale)
-            rivals.publish(scale)
-            date.publish(scale)
-        scale.page.write_text(page.text(scale), encoding="utf-8")
+            for study in (fig2, topologies, lena, rivals, date):
+                study.publish(scale)
+        dpsgd_page.write(scale)
         for table, write in PAGES.items():
             if (scale.results / table).exists():
                 write(scale)

@@ -1,4 +1,4 @@
-"""python -m experiments.bench."""
+"""Entry point of `python -m experiments.bench`."""
 
 import sys
 

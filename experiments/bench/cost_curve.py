@@ -16,7 +16,7 @@ from experiments.bench.measure import Meeting, Work, interleaved
 from experiments.bench.rows import NAN, Case, Row, rows_of
 from experiments.bench.size import SIZES, Size
 from experiments.bench.workload import Bench, study_of
-from experiments.dpsgd.drawing import new_figure, save
+from experiments.common.figures import new_figure, save
 from gossip.comm.stacked import Stacked
 from gossip.config import Model
 

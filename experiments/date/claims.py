@@ -4,10 +4,10 @@ A claim is judged once all runs it is about are there.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from experiments.common.claims import Claim, Verdict
 from experiments.date.groups import (
     lenet_runs,
     lipschitz_runs,
@@ -27,42 +27,19 @@ LSTM_LOST = 0.01
 NEEDLE = 0.01
 """What a step of 0.6 % in the rate must cost to be called a needle: 1 point."""
 
-Outcome = tuple[bool, str] | None
-"""Whether the criterion is met, and the numbers; None without all runs."""
 
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper."""
-
-    statement: str
-    criterion: str
-    measured: Callable[[Sequence[Row], Study], Outcome]
-
-
-def table(rows: Sequence[Row], size: Study) -> str:
-    """All claims as a table in Markdown."""
-    lines = ["| the paper | criterion | measured | reproduces |", "|---|---|---|---|"]
-    for claim in CLAIMS:
-        outcome = claim.measured(rows, size)
-        holds, numbers = outcome if outcome else (None, "not run yet")
-        word = {True: "yes", False: "**no**", None: "-"}[holds]
-        lines.append(f"| {claim.statement} | {claim.criterion} | {numbers} | {word} |")
-    return "\n".join(lines) + "\n"
-
-
-def date_keeps_accuracy(rows: Sequence[Row], size: Study) -> Outcome:
+def date_keeps_accuracy(rows: Sequence[Row], size: Study) -> Verdict:
     """DATE at the large batch against the manual schedule at the baseline's."""
     of = size.lenet
     return _pairs(rows, size, ("date", of.batch), ("manual", of.baseline), slack=LOST)
 
 
-def date_beats_manual(rows: Sequence[Row], size: Study) -> Outcome:
+def date_beats_manual(rows: Sequence[Row], size: Study) -> Verdict:
     """DATE against the manual schedule, both at the large batch."""
     return _pairs(rows, size, ("date", size.lenet.batch), ("manual", size.lenet.batch), strict=True)
 
 
-def every_toggle_helps(rows: Sequence[Row], size: Study) -> Outcome:
+def every_toggle_helps(rows: Sequence[Row], size: Study) -> Verdict:
     """Fig. 10: plain, then one more at a time."""
     met, parts = [], []
     for solver, _ in size.lenet.solvers:
@@ -75,7 +52,7 @@ def every_toggle_helps(rows: Sequence[Row], size: Study) -> Outcome:
     return all(met), "; ".join(parts)
 
 
-def lars_has_a_needle(rows: Sequence[Row], size: Study) -> Outcome:
+def lars_has_a_needle(rows: Sequence[Row], size: Study) -> Verdict:
     """Table 1: the best rate against those 0.6 % and 1.2 % away, over seeds."""
     found = needle_runs(rows, size)
     if not found:
@@ -90,7 +67,7 @@ def lars_has_a_needle(rows: Sequence[Row], size: Study) -> Outcome:
     return max(means) - min(means) > max(NEEDLE, 2 * noise), text
 
 
-def peak_moves_right(rows: Sequence[Row], size: Study) -> Outcome:
+def peak_moves_right(rows: Sequence[Row], size: Study) -> Verdict:
     """Fig. 11: the epoch of the peak of L grows with the batch."""
     peaks = _peaks(rows, size)
     if peaks is None:
@@ -101,7 +78,7 @@ def peak_moves_right(rows: Sequence[Row], size: Study) -> Outcome:
     return rising and _all_peaked(rows, size), text + _unpeaked(rows, size)
 
 
-def peak_is_linear(rows: Sequence[Row], size: Study) -> Outcome:
+def peak_is_linear(rows: Sequence[Row], size: Study) -> Verdict:
     """Fig. 11: as many times the epochs as the batch, within a factor of two."""
     peaks = _peaks(rows, size)
     if peaks is None:
@@ -114,7 +91,7 @@ def peak_is_linear(rows: Sequence[Row], size: Study) -> Outcome:
     return wanted / 2 <= times <= 2 * wanted and _all_peaked(rows, size), text
 
 
-def ratios_differ(rows: Sequence[Row], size: Study) -> Outcome:
+def ratios_differ(rows: Sequence[Row], size: Study) -> Verdict:
     """Fig. 12: ratios differ between layers and change while training."""
     run = ratio_run(rows, size)
     found = parsed_ratios(run) if run else {}
@@ -129,7 +106,7 @@ def ratios_differ(rows: Sequence[Row], size: Study) -> Outcome:
     return max(middles) >= 2 * min(middles) and moves >= 2, text
 
 
-def lstm_keeps_accuracy(rows: Sequence[Row], size: Study) -> Outcome:
+def lstm_keeps_accuracy(rows: Sequence[Row], size: Study) -> Verdict:
     """DATE at the largest batch against DATE at the baseline's."""
     of = size.lstm
     pair = [lstm_runs(rows, size, "date", batch) for batch in (of.baseline, of.largest)]
@@ -139,10 +116,10 @@ def lstm_keeps_accuracy(rows: Sequence[Row], size: Study) -> Outcome:
     return large <= small + LSTM_LOST, f"{percents([small])}, then {percents([large])}"
 
 
-def lstm_beats(rival: str) -> Callable[[Sequence[Row], Study], Outcome]:
+def lstm_beats(rival: str) -> Callable[[Sequence[Row], Study], Verdict]:
     """DATE with no tuning beyond its baseline's against a rival tuned at every batch."""
 
-    def measured(rows: Sequence[Row], size: Study) -> Outcome:
+    def measured(rows: Sequence[Row], size: Study) -> Verdict:
         met, parts = [], []
         for batch in sorted(size.lstm.batches):
             pair = [lstm_runs(rows, size, method, batch)[:1] for method in ("date", rival)]
@@ -169,7 +146,7 @@ def _pairs(
     *,
     slack: float = 0.0,
     strict: bool = False,
-) -> Outcome:
+) -> Verdict:
     """Mean test errors of two methods on every solver: ours at most theirs, or below it."""
     met, parts = [], []
     for solver, _ in size.lenet.solvers:

@@ -2,7 +2,7 @@
 
 import math
 
-from experiments.date import plan as date_plan
+from experiments.date.plan import runs
 from experiments.date.size import Study
 from gossip.config import Config
 
@@ -29,5 +29,5 @@ def seconds(config: Config, size: Study) -> float:
 
 def minutes(part: str, size: Study) -> float:
     """Core minutes of a part, if none of its runs is there yet and none ends early."""
-    runs = date_plan.runs(part, size, lambda key: 0.0)
-    return sum(seconds(config, size) for config in runs.values()) / 60
+    configs = runs(part, size, lambda key: 0.0).values()
+    return sum(seconds(config, size) for config in configs) / 60

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from experiments.date import plan as date_plan
+from experiments.date import plan
 from experiments.date.rows import Row, errors_of
 from experiments.date.size import Study
 
@@ -19,33 +19,31 @@ def test_error(row: Row) -> float:
 def lenet_runs(rows: Sequence[Row], size: Study, solver: str, method: str, batch: int) -> list[Row]:
     """The runs of a method at its chosen rate, by seed; none as long as some are missing."""
     of = size.lenet
-    tuned = date_plan.lenet_rates(size, solver, errors_of(rows))
+    tuned = plan.lenet_rates(size, solver, errors_of(rows))
     lr = tuned["date" if method == "date" else "manual"]
     if lr is None:
         return []
     more = method in tuned and (method, batch) != ("date", of.baseline)
     seeds = range(of.seeds if more else 1)
-    names = [date_plan.lenet_name(batch, solver, method, lr, seed) for seed in seeds]
+    names = [plan.lenet_name(batch, solver, method, lr, seed) for seed in seeds]
     return _named(rows, names)
 
 
 def needle_runs(rows: Sequence[Row], size: Study) -> dict[float, list[Row]]:
     """The runs of the fine grid by rate; nothing as long as some are missing."""
-    rates = date_plan.needle_rates(size, errors_of(rows))
+    rates = plan.needle_rates(size, errors_of(rows))
     seeds = range(size.needle.seeds)
-    found = {
-        lr: _named(rows, [date_plan.needle_name(size, lr, seed) for seed in seeds]) for lr in rates
-    }
+    found = {lr: _named(rows, [plan.needle_name(size, lr, seed) for seed in seeds]) for lr in rates}
     return found if all(found.values()) else {}
 
 
 def lstm_runs(rows: Sequence[Row], size: Study, method: str, batch: int) -> list[Row]:
     """The runs of a method at its chosen rate: the first seed, and others that are there."""
-    lr = date_plan.lstm_rate(size, method, batch, errors_of(rows))
+    lr = plan.lstm_rate(size, method, batch, errors_of(rows))
     if lr is None:
         return []
-    first = _named(rows, [date_plan.name("lstm", method, batch, lr, 0)])
-    wanted = {date_plan.name("lstm", method, batch, lr, seed) for seed in range(size.lstm.seeds)}
+    first = _named(rows, [plan.name("lstm", method, batch, lr, 0)])
+    wanted = {plan.name("lstm", method, batch, lr, seed) for seed in range(size.lstm.seeds)}
     return sorted((row for row in rows if row.key in wanted), key=lambda r: r.seed) if first else []
 
 
@@ -55,10 +53,7 @@ def lipschitz_runs(rows: Sequence[Row], size: Study) -> dict[int, list[Row]]:
     found = {
         batch: _named(
             rows,
-            [
-                date_plan.name("lipschitz", "momentum", batch, of.lr, seed)
-                for seed in range(of.seeds)
-            ],
+            [plan.name("lipschitz", "momentum", batch, of.lr, seed) for seed in range(of.seeds)],
         )
         for batch, _ in of.every
     }

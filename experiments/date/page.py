@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from experiments.common import claims
+from experiments.common.markdown import mean, not_run_yet, page
 from experiments.common.scale import Scale
-from experiments.date import claims as date_claims
-from experiments.date import groups as date_groups
-from experiments.date import plan as date_plan
-from experiments.date import size as date_size
-from experiments.date.groups import lenet_runs, lstm_runs, test_error
+from experiments.date import plan
+from experiments.date.claims import CLAIMS
+from experiments.date.groups import lenet_runs, lipschitz_runs, lstm_runs, ratio_run, test_error
 from experiments.date.plan import PARTS, TOGGLES
-from experiments.date.rows import Row, errors_of, parsed_ratios, read_csv
-from experiments.date.size import Study
-from experiments.dpsgd.page import mean_of
-
-TABLE = "date.csv"
+from experiments.date.rows import TABLE, Row, errors_of, parsed_ratios, read_csv
+from experiments.date.size import Study, study
 
 HEAD = """\
 <!-- Written by python -m experiments.publish: change experiments/date/page.py, not this file. -->
@@ -79,18 +77,22 @@ Our reading of the tables below; the criteria in them are stricter.
 """
 
 
+def path(scale: Scale) -> Path:
+    """Where the page goes."""
+    return scale.page.with_name("date.md")
+
+
 def text(scale: Scale) -> str:
     """The page, from the table in `scale.results`."""
-    size, rows = date_size.study(scale), read_csv(scale.results / TABLE)
+    size, rows = study(scale), read_csv(scale.results / TABLE)
     parts = [
-        "**Smoke test of the code, not results.**\n" if scale.is_smoke else "",
         HEAD.format(samples=size.samples, validation=size.validation, parts=" ".join(PARTS)),
         _provenance(rows),
-        _missing(rows, size),
+        not_run_yet(missing(rows, size)),
         "" if scale.is_smoke else READING,
         "## The paper's statements\n",
         "The criteria were written down before the runs were made.\n",
-        date_claims.table(rows, size),
+        claims.table(claims.REPRODUCES, CLAIMS, rows, size),
         _lenet(rows, size),
         _ratios(rows, size),
         _lipschitz(rows, size),
@@ -99,25 +101,23 @@ def text(scale: Scale) -> str:
         _long(rows, size),
         _deviations(size),
     ]
-    return "\n".join(part for part in parts if part)
+    return page(parts, is_smoke=scale.is_smoke)
+
+
+def write(scale: Scale) -> None:
+    """Write the page."""
+    path(scale).write_text(text(scale), encoding="utf-8")
 
 
 def missing(rows: Sequence[Row], size: Study) -> list[str]:
     """What has not been run yet, in words; nothing if all is there."""
     found, lines, error = {row.key for row in rows}, [], errors_of(rows)
     for part in PARTS:
-        total = date_plan.count(part, size)
-        there = sum(key in found for key in date_plan.runs(part, size, error))
+        total = plan.count(part, size)
+        there = sum(key in found for key in plan.runs(part, size, error))
         if there < total:
             lines.append(f"{part}: {total - there} of {total} runs")
     return lines
-
-
-def _missing(rows: Sequence[Row], size: Study) -> str:
-    lines = missing(rows, size)
-    if not lines:
-        return ""
-    return "**Not run yet**, so missing below:\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _provenance(rows: Sequence[Row]) -> str:
@@ -157,14 +157,14 @@ def _lenet(rows: Sequence[Row], size: Study) -> str:
         for method, grid in (("manual", tuned.manual), ("date", tuned.date)):
 
             def key(lr: float, solver: str = solver, method: str = method) -> str:
-                return date_plan.lenet_name(of.baseline, solver, method, lr)
+                return plan.lenet_name(of.baseline, solver, method, lr)
 
             lines.append(f"| {solver} | {_name(method)} | {_trials(rows, grid, key)} |")
     return "\n".join(lines) + "\n"
 
 
 def _ratios(rows: Sequence[Row], size: Study) -> str:
-    run = date_groups.ratio_run(rows, size)
+    run = ratio_run(rows, size)
     found = parsed_ratios(run) if run else {}
     if run is None or not found:
         return ""
@@ -182,7 +182,7 @@ def _ratios(rows: Sequence[Row], size: Study) -> str:
 
 
 def _lipschitz(rows: Sequence[Row], size: Study) -> str:
-    found = date_groups.lipschitz_runs(rows, size)
+    found = lipschitz_runs(rows, size)
     if not found:
         return ""
     lines = [
@@ -196,11 +196,11 @@ def _lipschitz(rows: Sequence[Row], size: Study) -> str:
         cells = [
             str(batch),
             str(len(runs)),
-            mean_of([r.first_lipschitz for r in runs], ".3g"),
-            mean_of([r.peak_lipschitz for r in runs], ".3g"),
-            mean_of([r.peak_epoch for r in runs]),
-            mean_of([r.peak_epoch * per_epoch for r in runs], ".0f"),
-            mean_of([r.last_lipschitz for r in runs], ".3g"),
+            mean([r.first_lipschitz for r in runs], ".3g"),
+            mean([r.peak_lipschitz for r in runs], ".3g"),
+            mean([r.peak_epoch for r in runs]),
+            mean([r.peak_epoch * per_epoch for r in runs], ".0f"),
+            mean([r.last_lipschitz for r in runs], ".3g"),
             str(sum(r.verdict == "diverged" for r in runs)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -211,7 +211,7 @@ def _needle(rows: Sequence[Row], size: Study) -> str:
     found = _of(rows, "needle")
     if not found:
         return ""
-    centre = date_plan.needle_centre(size, errors_of(rows))
+    centre = plan.needle_centre(size, errors_of(rows))
     best = "not chosen yet" if centre is None else f"best {_rate(centre, size.needle.coarse)}"
     lines = [
         f"## LARS over its rate, LeNet, B = {size.needle.batch}\n",
@@ -239,7 +239,7 @@ def _lstm(rows: Sequence[Row], size: Study) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for batch in sorted(of.batches):
-        grids = {rival: grid for rival, _, grid in date_plan.lstm_rivals(size, batch)}
+        grids = {rival: grid for rival, _, grid in plan.lstm_rivals(size, batch)}
         for method, grid in ({"date": of.date} | grids).items():
             runs = lstm_runs(rows, size, method, batch)
             if runs:
@@ -248,12 +248,12 @@ def _lstm(rows: Sequence[Row], size: Study) -> str:
     lines += ["", "Trials, seed 0, validation error in %:\n"]
     lines += ["| B | method | rates | errors |", "|---|---|---|---|"]
     for batch in sorted(of.batches):
-        grids = {rival: grid for rival, _, grid in date_plan.lstm_rivals(size, batch)}
+        grids = {rival: grid for rival, _, grid in plan.lstm_rivals(size, batch)}
         own = {"date": of.date} if batch == of.baseline else {}
         for method, grid in (own | grids).items():
 
             def key(lr: float, method: str = method, batch: int = batch) -> str:
-                return date_plan.name("lstm", method, batch, lr, 0)
+                return plan.name("lstm", method, batch, lr, 0)
 
             lines.append(f"| {batch} | {_name(method)} | {_trials(rows, grid, key)} |")
     return "\n".join(lines) + "\n"
@@ -300,8 +300,8 @@ def _cells(runs: Sequence[Row]) -> list[str]:
     alive = [100 * test_error(row) for row in runs if math.isfinite(row.train_loss)]
     return [
         " ".join(map(_error, runs)),
-        mean_of(alive),
-        mean_of([row.train_loss for row in runs], ".3f"),
+        mean(alive),
+        mean([row.train_loss for row in runs], ".3f"),
     ]
 
 

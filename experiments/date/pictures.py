@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.date import groups as date_groups
+from experiments.common.figures import GREY, new_figure
+from experiments.date.groups import lenet_runs, lipschitz_runs, needle_runs, ratio_run
 from experiments.date.plan import TOGGLES
 from experiments.date.rows import Row, curvature, layer_ratios
 from experiments.date.size import Study
-from experiments.dpsgd.drawing import new_figure
 from gossip.report import Run
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def pictures(results: Results, size: Study) -> Iterator[tuple[str, "Figure"]]:
         "lenet": (_lenet, bool([r for r in rows if (r.part, r.batch) == ("lenet", _large(size))])),
         "lstm": (_lstm, any(row.part == "lstm" for row in rows)),
         "needle": (_needle, any(row.part == "needle" for row in rows)),
-        "lipschitz": (_lipschitz, bool(date_groups.lipschitz_runs(rows, size))),
-        "ratios": (_ratios, date_groups.ratio_run(rows, size) is not None),
+        "lipschitz": (_lipschitz, bool(lipschitz_runs(rows, size))),
+        "ratios": (_ratios, ratio_run(rows, size) is not None),
     }
     for name, (draw, has_runs) in makers.items():
         if has_runs:
@@ -47,9 +47,9 @@ def _lenet(rows: Sequence[Row], runs: dict[str, Run], size: Study) -> "Figure":
         panels = np.atleast_1d(figure.subplots(1, len(of.solvers), sharey=True))
         for axes, (solver, _) in zip(panels, of.solvers, strict=True):
             for i, (method, batch) in enumerate(lines):
-                found = date_groups.lenet_runs(rows, size, solver, method, batch)
+                found = lenet_runs(rows, size, solver, method, batch)
                 label = f"{_label(method)}, B = {batch}"
-                style, color = ("--", "#888888") if batch == of.baseline else ("-", f"C{i - 1}")
+                style, color = ("--", GREY) if batch == of.baseline else ("-", f"C{i - 1}")
                 for row in found:
                     _errors(axes, runs[row.key], color=color, ls=style, label=label)
                     label = None
@@ -85,7 +85,7 @@ def _lstm(rows: Sequence[Row], runs: dict[str, Run], size: Study) -> "Figure":
 def _needle(rows: Sequence[Row], runs: dict[str, Run], size: Study) -> "Figure":
     """Test error over LARS's rate: all of it, and around the best."""
     found = [row for row in rows if row.part == "needle"]
-    fine = set(date_groups.needle_runs(rows, size))
+    fine = set(needle_runs(rows, size))
     with new_figure(9, 4.2) as figure:
         left, right = figure.subplots(1, 2)
         for axes, chosen in ((left, found), (right, [r for r in found if _near(r.lr, fine)])):
@@ -103,7 +103,7 @@ def _lipschitz(rows: Sequence[Row], runs: dict[str, Run], size: Study) -> "Figur
     """Running median of L over epochs and over updates."""
     with new_figure(10, 4.2) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
-        for i, (batch, found) in enumerate(date_groups.lipschitz_runs(rows, size).items()):
+        for i, (batch, found) in enumerate(lipschitz_runs(rows, size).items()):
             for row in found:
                 epochs, values = curvature(runs[row.key])
                 label = f"B = {batch}" if row is found[0] else None
@@ -120,7 +120,7 @@ def _lipschitz(rows: Sequence[Row], runs: dict[str, Run], size: Study) -> "Figur
 
 def _ratios(rows: Sequence[Row], runs: dict[str, Run], size: Study) -> "Figure":
     """Layer ratios over the steps, weights and biases apart."""
-    run = date_groups.ratio_run(rows, size)
+    run = ratio_run(rows, size)
     ratios = layer_ratios(runs[run.key]) if run else {}
     with new_figure(10, 4.2) as figure:
         panels = figure.subplots(1, 2, sharey=True)

@@ -11,14 +11,14 @@ import numpy as np
 
 from experiments.common import tables
 from experiments.common.scale import Scale
-from experiments.date import plan as date_plan
-from experiments.date import size as date_size
-from experiments.date.plan import ErrorOf
+from experiments.date.plan import PARTS, STUDY, ErrorOf, runs
+from experiments.date.size import study
 from gossip.compare import metrics
 from gossip.report import Run, load_runs
 from gossip.report.rates import by_layer
 from gossip.runs import sweep
 
+TABLE = "date.csv"
 WINDOW = 3
 """Measurements in the running median whose largest value is the peak of L: one alone is noise."""
 
@@ -63,21 +63,21 @@ class Row:
 def load(scale: Scale) -> list[tuple[Row, Run]]:
     """The finished runs of the plan; runs of an older plan are not shown."""
     wanted = planned(scale)
-    folders = sweep.finished(scale.runs / date_plan.STUDY)
+    folders = sweep.finished(scale.runs / STUDY)
     found = load_runs([folder for folder in folders if folder.name in wanted])
     return [(row_of(run), run) for run in found]
 
 
 def planned(scale: Scale) -> set[str]:
     """Names of the runs that can be named by now."""
-    size, error = date_size.study(scale), errors(scale)
-    return {key for part in date_plan.PARTS for key in date_plan.runs(part, size, error)}
+    size, error = study(scale), errors(scale)
+    return {key for part in PARTS for key in runs(part, size, error)}
 
 
 def errors(scale: Scale) -> ErrorOf:
     """Reads the validation error of a run from its folder, once."""
     known: dict[str, float] = {}
-    for run in load_runs(sweep.finished(scale.runs / date_plan.STUDY)):
+    for run in load_runs(sweep.finished(scale.runs / STUDY)):
         known[run.folder.name] = _judged(
             run.number("train_loss"), metrics.last_error(run, metrics.VALIDATION)
         )

@@ -4,10 +4,10 @@ The criteria were fixed before the runs were made, in the knowledge of a prototy
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import fmean
 
+from experiments.common.claims import Claim, Verdict
 from experiments.common.scale import Scale
 from experiments.dpsgd import ssgd_star
 from experiments.dpsgd.rows import Row
@@ -16,27 +16,6 @@ PAPER_DPSGD, PAPER_SSGD_STAR = 0.021, 0.057
 """Test errors that the paper gives for MNIST."""
 FAILED = 0.2
 """A test error above which SSGD counts as failed."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper."""
-
-    statement: str
-    criterion: str
-    measured: Callable[[Sequence[Row], Scale], tuple[bool, str] | None]
-    """Whether the criterion is met, and the numbers; None without runs."""
-
-
-def table(rows: Sequence[Row], scale: Scale) -> str:
-    """All claims as a table in Markdown."""
-    lines = ["| the paper | criterion | measured | reproduces |", "|---|---|---|---|"]
-    for claim in CLAIMS:
-        outcome = claim.measured(rows, scale)
-        holds, numbers = outcome if outcome else (None, "not run yet")
-        word = {True: "yes", False: "**no**", None: "-"}[holds]
-        lines.append(f"| {claim.statement} | {claim.criterion} | {numbers} | {word} |")
-    return "\n".join(lines) + "\n"
 
 
 def _runs(
@@ -56,7 +35,7 @@ def _percents(values: Sequence[float]) -> str:
     return " ".join(f"{100 * value:.1f}" for value in values)
 
 
-def dpsgd_error(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def dpsgd_error(rows: Sequence[Row], scale: Scale) -> Verdict:
     """DPSGD's test error."""
     runs = _runs(rows, scale, "dpsgd")
     if not runs:
@@ -66,20 +45,20 @@ def dpsgd_error(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
     return fmean(best) <= 1.1 * PAPER_DPSGD, numbers
 
 
-def ssgd_fails(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def ssgd_fails(rows: Sequence[Row], scale: Scale) -> Verdict:
     """SSGD does not converge."""
     errors = [_error(row) for row in _runs(rows, scale, "ssgd")]
     return (min(errors) > FAILED, f"at the end {_percents(errors)}") if errors else None
 
 
-def dpsgd_is_stable(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def dpsgd_is_stable(rows: Sequence[Row], scale: Scale) -> Verdict:
     """DPSGD converges without accident."""
     runs = _runs(rows, scale, "dpsgd")
     kinds = [row.kind for row in runs]
     return (set(kinds) == {"smooth"}, ", ".join(kinds)) if runs else None
 
 
-def standardised_gap(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def standardised_gap(rows: Sequence[Row], scale: Scale) -> Verdict:
     """DPSGD against SSGD on standardised inputs."""
     pair = [_runs(rows, scale, name, inputs="standardised") for name in ("dpsgd", "ssgd")]
     if not all(pair):
@@ -90,7 +69,7 @@ def standardised_gap(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | No
     return all(met), text
 
 
-def window_of_alpha(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def window_of_alpha(rows: Sequence[Row], scale: Scale) -> Verdict:
     """Larger rates, where DPSGD should work and SSGD should not."""
     parts, met = [], []
     for alpha in (1.25, 1.5, 2.0):
@@ -102,7 +81,7 @@ def window_of_alpha(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | Non
     return (all(met), "; ".join(parts)) if met else None
 
 
-def self_adjusting(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def self_adjusting(rows: Sequence[Row], scale: Scale) -> Verdict:
     """alpha_e of DPSGD starts low and comes up."""
     runs = [row for row in _runs(rows, scale, "dpsgd") if math.isfinite(row.ratio_late)]
     if not runs:
@@ -111,7 +90,7 @@ def self_adjusting(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None
     return early < 0.9 and early < late and abs(late - 1) <= 0.15, f"{early:.2f}, then {late:.2f}"
 
 
-def ssgd_rate(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def ssgd_rate(rows: Sequence[Row], scale: Scale) -> Verdict:
     """alpha_e of SSGD is alpha."""
     runs = [row for row in _runs(rows, scale, "ssgd") if math.isfinite(row.ratio_late)]
     if not runs:
@@ -120,7 +99,7 @@ def ssgd_rate(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
     return all(abs(m - 1) <= 0.1 for m in means), ", ".join(f"{m:.2f}" for m in means)
 
 
-def negative_correlation(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def negative_correlation(rows: Sequence[Row], scale: Scale) -> Verdict:
     """Where the learners are far apart, alpha_e is small."""
     runs = _runs(rows, scale, "dpsgd")
     values = [row.correlation for row in runs if math.isfinite(row.correlation)]
@@ -147,7 +126,7 @@ def ssgd_star_is_worse(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | 
     return (all(met), "; ".join(parts)) if met else None
 
 
-def tuning_is_sharp(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | None:
+def tuning_is_sharp(rows: Sequence[Row], scale: Scale) -> Verdict:
     """How wide the range of sigma_0 is that works."""
     parts, met = [], []
     for alpha in sorted(ssgd_star.ALPHAS):

@@ -1,21 +1,16 @@
 """What the pictures have in common: looks by algorithm and kind, and curves over seeds."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from experiments.dpsgd.rows import Result
-from gossip.report.figures import STYLE
 from gossip.report.series import smooth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-DPI = 100
 SMOOTHED = 25
 """Steps over which a training loss is averaged before it is drawn."""
 
@@ -29,25 +24,6 @@ NAMES = {
 }
 MARKERS = {"smooth": "o", "oscillating": "^", "stuck": "s", "dead": "X", "nan": "x"}
 FILLED = ("smooth", "dead", "nan")
-
-
-@contextmanager
-def new_figure(width: float, height: float) -> Generator["Figure"]:
-    """A figure in the project's style, outside pyplot's state."""
-    from matplotlib import style
-    from matplotlib.figure import Figure
-
-    with style.context(STYLE):
-        yield Figure(figsize=(width, height), layout="constrained")
-
-
-def save(figure: "Figure", path: Path) -> None:
-    """Write a figure; drawn again from the same runs it is the same file."""
-    from matplotlib import style
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with style.context(STYLE):
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
 
 
 def name_of(result: Result) -> str:

@@ -11,10 +11,10 @@ from typing import Annotated
 import tyro
 
 from experiments.common.command import Options, guarded
+from experiments.common.figures import save
 from experiments.common.scale import Scale, run_config
 from experiments.dpsgd import fig2_pictures, ssgd_star
-from experiments.dpsgd import rows as outcomes
-from experiments.dpsgd.drawing import save
+from experiments.dpsgd.rows import load, write_csv
 from gossip.config import Averaging, Config
 from gossip.errors import one_of
 from gossip.runs import sweep
@@ -74,10 +74,10 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
 
 def publish(scale: Scale) -> None:
     """Table and pictures of the finished runs, if there are any."""
-    results = outcomes.load(scale, STUDY) + outcomes.load(scale, ssgd_star.STUDY)
+    results = load(scale, STUDY) + load(scale, ssgd_star.STUDY)
     if not results:
         return
-    outcomes.write_csv([result.row for result in results], scale.results / "fig2.csv")
+    write_csv([result.row for result in results], scale.results / "fig2.csv")
     for name, figure in fig2_pictures.pictures(results, scale):
         save(figure, scale.results / name)
 

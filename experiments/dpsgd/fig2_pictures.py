@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.common.figures import new_figure
 from experiments.common.scale import Scale
 from experiments.dpsgd import ssgd_star
 from experiments.dpsgd.drawing import (
@@ -15,7 +16,6 @@ from experiments.dpsgd.drawing import (
     draw_seeds,
     monitored,
     name_of,
-    new_figure,
     percent_axis,
     test_error,
     training_loss,

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean, stdev
 
+from experiments.common import claims
+from experiments.common.markdown import mean, not_run_yet, page
 from experiments.common.scale import Scale
-from experiments.dpsgd import claims, fig2, ssgd_star
-from experiments.dpsgd import topologies as topology_comparison
+from experiments.dpsgd import fig2, ssgd_star, topologies
+from experiments.dpsgd.claims import CLAIMS
 from experiments.dpsgd.fig2_pictures import INPUT_NAMES
 from experiments.dpsgd.rows import KINDS, Row, read_csv
 
@@ -65,26 +66,30 @@ def text(scale: Scale) -> str:
     rows = read_csv(scale.results / "fig2.csv")
     graphs = read_csv(scale.results / "topologies.csv")
     parts = [
-        "**Smoke test of the code, not results.**\n" if scale.is_smoke else "",
         HEAD.format(**KINDS),
         _provenance((*rows, *graphs)),
-        _missing(scale, rows, graphs),
+        not_run_yet(missing(scale, rows, graphs)),
         "" if scale.is_smoke else READING,
         "## The paper's statements\n",
         "Criteria were written down before these runs were made, and after those of a prototype.\n",
-        claims.table(rows, scale),
+        claims.table(claims.REPRODUCES, CLAIMS, rows, scale),
         _fig2(rows, scale),
         _noise(rows, scale),
         _topologies(graphs, scale),
     ]
-    return "\n".join(part for part in parts if part)
+    return page(parts, is_smoke=scale.is_smoke)
+
+
+def write(scale: Scale) -> None:
+    """Write the page."""
+    scale.page.write_text(text(scale), encoding="utf-8")
 
 
 def missing(scale: Scale, rows: Sequence[Row], graphs: Sequence[Row]) -> list[str]:
     """What has not been run yet, in words; nothing if all is there."""
     found = {row.key: row for row in (*rows, *graphs)}
     wanted = {f"the grid, {name}": fig2.grid(scale, key) for key, name in INPUT_NAMES.items()}
-    wanted["the comparison of topologies"] = topology_comparison.runs(scale)
+    wanted["the comparison of topologies"] = topologies.runs(scale)
     lines = []
     for name, runs in wanted.items():
         count = sum(key not in found for key in runs)
@@ -107,29 +112,13 @@ def seeds(rows: Iterable[Row], error: Callable[[Row], float], kind: Callable[[Ro
     rows = sorted(rows, key=lambda row: row.seed)
     cells = [_seed(error(row), kind(row)) for row in rows]
     alive = [100 * error(row) for row in rows if kind(row) not in LOST]
-    return f"{' '.join(cells)} | {mean_of(alive, '.2f')} ({len(alive)} of {len(rows)})"
-
-
-def mean_of(values: Sequence[float], form: str = ".2f") -> str:
-    """Mean ± standard deviation of what is a number; - if nothing is."""
-    values = [value for value in values if math.isfinite(value)]
-    if not values:
-        return "-"
-    spread = f" ± {stdev(values):{form}}" if len(values) > 1 else ""
-    return f"{fmean(values):{form}}{spread}"
+    return f"{' '.join(cells)} | {mean(alive, '.2f')} ({len(alive)} of {len(rows)})"
 
 
 def _seed(error: float, kind: str) -> str:
     if kind in LOST:
         return {"nan": "NaN", "dead": "dead"}[kind]
     return f"{100 * error:.2f}" + {"oscillating": "\\*", "stuck": "†"}.get(kind, "")
-
-
-def _missing(scale: Scale, rows: Sequence[Row], graphs: Sequence[Row]) -> str:
-    lines = missing(scale, rows, graphs)
-    if not lines:
-        return ""
-    return "**Not run yet**, so missing below:\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _provenance(rows: Sequence[Row]) -> str:
@@ -165,8 +154,8 @@ def _errors(rows: Sequence[Row], scale: Scale) -> str:
             lines += [_error_line(group, alpha, algorithm, scale)] if group else []
             if group and group[0].horizon > scale.steps:
                 final = seeds(group, lambda r: r.final_error, lambda r: r.kind)
-                best = mean_of([100 * r.best_error for r in group])
-                loss = mean_of([r.final_train_loss for r in group], ".3f")
+                best = mean([100 * r.best_error for r in group])
+                loss = mean([r.final_train_loss for r in group], ".3f")
                 lines.append(f"| | | {group[0].horizon} | {final} | {best} | {loss} |")
     return "\n".join(lines) + "\n"
 
@@ -174,8 +163,8 @@ def _errors(rows: Sequence[Row], scale: Scale) -> str:
 def _error_line(group: Sequence[Row], alpha: float, algorithm: str, scale: Scale) -> str:
     fixed = seeds(group, lambda r: r.error_at[scale.steps], lambda r: r.kind_fixed)
     ends = group[0].horizon == scale.steps
-    best = mean_of([100 * r.best_error for r in group]) if ends else ""
-    loss = mean_of([r.final_train_loss for r in group], ".3f") if ends else ""
+    best = mean([100 * r.best_error for r in group]) if ends else ""
+    loss = mean([r.final_train_loss for r in group], ".3f") if ends else ""
     return f"| {alpha:g} | {algorithm.upper()} | {scale.steps} | {fixed} | {best} | {loss} |"
 
 
@@ -190,10 +179,10 @@ def _rates(rows: Sequence[Row], scale: Scale) -> str:
     for algorithm in fig2.ALGORITHMS:
         group = [row for row in rows if row.algorithm == algorithm]
         names = ("ratio_early", "ratio_mid", "ratio_late")
-        cells = [mean_of([getattr(row, name) for row in group]) for name in names]
+        cells = [mean([getattr(row, name) for row in group]) for name in names]
         names = ("sigma_w2_early", "sigma_w2_late")
-        cells += [mean_of([getattr(row, name) for row in group], ".3f") for name in names]
-        cells.append(mean_of([row.correlation for row in group]))
+        cells += [mean([getattr(row, name) for row in group], ".3f") for name in names]
+        cells.append(mean([row.correlation for row in group]))
         lines.append(f"| {algorithm.upper()} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -224,7 +213,7 @@ def _noise_table(rows: Sequence[Row], scale: Scale) -> str:
     for mode, std in sorted({(row.noise_mode, row.noise_std) for row in rows}):
         group = [row for row in rows if (row.noise_mode, row.noise_std) == (mode, std)]
         cells = seeds(group, lambda r: r.error_at[scale.steps], lambda r: r.kind_fixed)
-        loss = mean_of([row.final_train_loss for row in group], ".3g")
+        loss = mean([row.final_train_loss for row in group], ".3g")
         mark = " **best**" if std == ssgd_star.best_std(list(rows), rows[0].alpha, mode) else ""
         lines.append(f"| {mode} | {std:g}{mark} | {cells} | {loss} |")
     return "\n".join(lines) + "\n"
@@ -242,7 +231,7 @@ def _topologies(rows: Sequence[Row], scale: Scale) -> str:
         "| sigma_w^2 late | alpha_e/alpha early | late |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    certificates = topology_comparison.certificates()
+    certificates = topologies.certificates()
     for name in (*certificates, "-"):
         group = [row for row in rows if row.topology == name]
         if group:
@@ -259,11 +248,11 @@ def _topology(group: Sequence[Row], scale: Scale, rates: list[str]) -> str:
         [
             name,
             *rates,
-            mean_of([row.bytes_per_step / 1e3 for row in group[:1]], ".0f"),
+            mean([row.bytes_per_step / 1e3 for row in group[:1]], ".0f"),
             seeds(group, lambda r: r.error_at[scale.steps], lambda r: r.kind_fixed),
-            mean_of([100 * row.best_error for row in group]),
-            mean_of([row.sigma_w2_late for row in group], ".4f"),
-            mean_of([row.ratio_early for row in group]),
-            mean_of([row.ratio_late for row in group]),
+            mean([100 * row.best_error for row in group]),
+            mean([row.sigma_w2_late for row in group], ".4f"),
+            mean([row.ratio_early for row in group]),
+            mean([row.ratio_late for row in group]),
         ]
     )

@@ -6,10 +6,10 @@ import tyro
 
 import topologies
 from experiments.common.command import Options, guarded
+from experiments.common.figures import save
 from experiments.common.scale import Scale, run_config
-from experiments.dpsgd import rows as outcomes
-from experiments.dpsgd import topology_pictures
-from experiments.dpsgd.drawing import save
+from experiments.dpsgd.rows import load, write_csv
+from experiments.dpsgd.topology_pictures import comparison
 from gossip.config import Averaging, Config
 from gossip.runs import sweep
 
@@ -55,12 +55,12 @@ def certificates() -> dict[str, topologies.Certificate]:
 
 def publish(scale: Scale) -> None:
     """Table and picture of the finished runs, if there are any."""
-    results = outcomes.load(scale, STUDY)
+    results = load(scale, STUDY)
     if not results:
         return
-    outcomes.write_csv([result.row for result in results], scale.results / "topologies.csv")
+    write_csv([result.row for result in results], scale.results / "topologies.csv")
     save(
-        topology_pictures.comparison(results, certificates(), scale),
+        comparison(results, certificates(), scale),
         scale.results / "topologies.png",
     )
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.common.figures import GREY, new_figure
 from experiments.common.scale import Scale
-from experiments.dpsgd.drawing import FILLED, MARKERS, new_figure, percent_axis, test_error
+from experiments.dpsgd.drawing import FILLED, MARKERS, percent_axis, test_error
 from experiments.dpsgd.drawing import median as median_of
 from experiments.dpsgd.rows import Result
 from topologies import Certificate
@@ -14,8 +15,6 @@ from topologies import Certificate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-GREY = "#888888"
 
 
 def comparison(

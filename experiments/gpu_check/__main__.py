@@ -1,4 +1,4 @@
-"""python -m experiments.gpu_check."""
+"""Entry point of `python -m experiments.gpu_check`."""
 
 import sys
 

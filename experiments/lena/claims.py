@@ -5,42 +5,13 @@ ResNets, on validation sets that overlap the training sets.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import fmean
 
+from experiments.common.claims import NEAR, TIE, Claim, Verdict
 from experiments.lena.plan import DIAGONAL, SCALINGS, WARMUPS, cell, halves, lena_at
-from experiments.lena.tables import Rows, markdown, score
+from experiments.lena.tables import Rows, score
 
-Verdict = tuple[bool, str] | None
-"""Whether the criterion is met, and the numbers; None as long as runs are missing."""
-
-NEAR = 1.0
-"""Points of error within which the single worker's accuracy counts as kept."""
-TIE = 0.5
-"""Points of error within which two means count as equal."""
 KEPT_UNTIL = 64
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper."""
-
-    statement: str
-    criterion: str
-    measured: Callable[[Rows], Verdict]
-
-
-def table(claims: tuple[Claim, ...], rows: Rows, head: str = "the paper") -> str:
-    """All claims as a table in Markdown."""
-    lines = []
-    for claim in claims:
-        outcome = claim.measured(rows)
-        word, numbers = "-", "not run yet"
-        if outcome is not None:
-            word, numbers = ("yes" if outcome[0] else "**no**"), outcome[1]
-        lines.append([claim.statement, claim.criterion, numbers, word])
-    return markdown([head, "criterion", "measured", "holds"], lines)
 
 
 def _scores(rows: Rows, name: str) -> dict[int, float] | None:

@@ -3,9 +3,18 @@
 import math
 from pathlib import Path
 
+from experiments.common import claims
+from experiments.common.markdown import (
+    markdown,
+    mean,
+    not_run_yet,
+    page,
+    percent,
+    provenance,
+)
 from experiments.common.scale import Scale
-from experiments.lena import plan as lena_plan
-from experiments.lena.claims import CLAIMS, table
+from experiments.lena import plan
+from experiments.lena.claims import CLAIMS
 from experiments.lena.plan import (
     DIAGONAL,
     LONG,
@@ -21,7 +30,7 @@ from experiments.lena.plan import (
     lena_at,
 )
 from experiments.lena.rows import SLACK, read_csv
-from experiments.lena.tables import Rows, markdown, mean, percent, provenance, until
+from experiments.lena.tables import Rows, until
 
 HEAD = """\
 <!-- Written by python -m experiments.publish: change experiments/lena/page.py, not this file. -->
@@ -99,16 +108,15 @@ def path(scale: Scale) -> Path:
 
 def text(scale: Scale) -> str:
     """The page, from the table in `scale.results`."""
-    rows = Rows(lena_plan.study(scale), read_csv(scale.results / "lena.csv"))
+    rows = Rows(plan.study(scale), read_csv(scale.results / "lena.csv"))
     parts = [
-        "**Smoke test of the code, not results.**\n" if scale.is_smoke else "",
         _head(rows.study),
         provenance(rows.found.values()),
-        _missing(rows),
+        not_run_yet(missing(rows)),
         "" if scale.is_smoke else READING,
         "## The paper's statements\n",
         "Criteria were written down before the runs were made.\n",
-        table(CLAIMS, rows),
+        claims.table(markdown(["the paper", "criterion", "measured", "holds"], []), CLAIMS, rows),
         _base(rows),
         _table1(rows),
         _table2(rows),
@@ -119,7 +127,7 @@ def text(scale: Scale) -> str:
         _long(rows),
         CAVEATS,
     ]
-    return "\n".join(part for part in parts if part)
+    return page(parts, is_smoke=scale.is_smoke)
 
 
 def write(scale: Scale) -> None:
@@ -130,12 +138,12 @@ def write(scale: Scale) -> None:
 def wanted(made: Study, rows: Rows) -> dict[str, list[str] | None]:
     """The names of all runs of each part; None where they hang on a base rate not known yet."""
     found: dict[str, list[str] | None] = {
-        "base rate": list(lena_plan.base_grid(made, made.main)),
-        "base rate of cifar": list(lena_plan.base_grid(made, made.small)),
+        "base rate": list(plan.base_grid(made, made.main)),
+        "base rate of cifar": list(plan.base_grid(made, made.small)),
     }
-    for name in lena_plan.PARTS:
+    for name in plan.PARTS:
         lr = rows.base_rate(made.small if name == "cifar" else made.main)
-        found[name] = None if lr is None else list(lena_plan.part(made, name, lr))
+        found[name] = None if lr is None else list(plan.part(made, name, lr))
     return found
 
 
@@ -148,13 +156,6 @@ def missing(rows: Rows) -> list[str]:
         elif count := sum(key not in rows.found for key in keys):
             lines.append(f"{name}: {count} of {len(keys)} runs")
     return lines
-
-
-def _missing(rows: Rows) -> str:
-    lines = missing(rows)
-    if not lines:
-        return ""
-    return "**Not run yet**, so missing below:\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _head(made: Study) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.dpsgd.drawing import new_figure
+from experiments.common.figures import ERROR_TICKS, GREY, new_figure
 from experiments.lena.plan import DIAGONAL, Recipe, cell, halves
 from experiments.lena.rows import Result, Row, traces, warm_ends
 from experiments.lena.tables import Rows
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"LSW": "C1", "AdaScale": "C2", "LENA": "C0"}
-GREY = "#888888"
-TICKS = (8, 10, 12, 15, 20, 30, 50, 90)
 LENA = cell(*DIAGONAL["LENA"])
 
 
@@ -35,8 +33,8 @@ def pictures(rows: Rows, results: Mapping[str, Result]) -> Iterator[tuple[str, "
 def error_axis(axes: "Axes") -> None:
     """A logarithmic axis of errors in %."""
     axes.set_yscale("log")
-    axes.set_ylim(TICKS[0], 95)
-    axes.set_yticks(TICKS, [str(tick) for tick in TICKS])
+    axes.set_ylim(ERROR_TICKS[0], 95)
+    axes.set_yticks(ERROR_TICKS, [str(tick) for tick in ERROR_TICKS])
     axes.minorticks_off()
 
 

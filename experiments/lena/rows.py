@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.common import tables
 from experiments.common.scale import Scale
-from experiments.lena import plan as lena_plan
+from experiments.lena import plan
 from experiments.lena.plan import SINGLE, STUDY, ErrorOf, Study, Task
 from gossip.compare import metrics
 from gossip.config import Config
@@ -106,7 +106,7 @@ def errors(rows: Iterable[Row]) -> ErrorOf:
 def load(scale: Scale) -> dict[str, Result]:
     """The finished runs of both studies, by name."""
     runs = {run.folder.name: run for run in load_runs(sweep.finished(scale.runs / STUDY))}
-    made = lena_plan.study(scale)
+    made = plan.study(scale)
     targets = {task.prefix: target_of(made, task, runs) for task in (made.main, made.small)}
     small = made.small.prefix
     return {
@@ -121,10 +121,10 @@ def target_of(made: Study, task: Task, runs: Mapping[str, Run]) -> float:
     def error(key: str) -> float | None:
         return metrics.best_error(runs[key]) if key in runs else None
 
-    lr = lena_plan.base_rate(made, task, error)
+    lr = plan.base_rate(made, task, error)
     if lr is None:
         return math.nan
-    keys = (lena_plan.key(task, SINGLE, 1, lr, seed) for seed in range(made.base_seeds))
+    keys = (plan.key(task, SINGLE, 1, lr, seed) for seed in range(made.base_seeds))
     return metrics.target_error([runs[key] for key in keys if key in runs])
 
 

@@ -1,10 +1,10 @@
 """Cells of the tables of both pages: errors over seeds, and when a target was reached."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, stdev
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
-from experiments.lena import plan as lena_plan
+from experiments.lena import plan
 from experiments.lena.plan import SINGLE, Recipe, Study, Task
 from experiments.lena.rows import Row, errors
 
@@ -21,7 +21,7 @@ class Rows:
 
     def base_rate(self, task: Task) -> float | None:
         """The task's base rate; None as long as its trials are not all there."""
-        return lena_plan.base_rate(self.study, task, self.error_of)
+        return plan.base_rate(self.study, task, self.error_of)
 
     def group(
         self,
@@ -37,7 +37,7 @@ class Rows:
         lr = self.base_rate(task) if lr is None else lr
         if lr is None:
             return []
-        keys = (lena_plan.key(task, recipe, n, lr, s) for s in range(seeds or self.study.seeds))
+        keys = (plan.key(task, recipe, n, lr, s) for s in range(seeds or self.study.seeds))
         return [self.found[key] for key in keys if key in self.found]
 
     def singles(self, task: Task | None = None) -> list[Row]:
@@ -48,24 +48,6 @@ class Rows:
         """The single worker's mean best error; NaN without runs."""
         best = [row.best_error for row in self.singles(task)]
         return fmean(best) if best else math.nan
-
-
-def percent(rows: Sequence[Row], name: str = "best_error") -> str:
-    """Mean ± standard deviation of an error in %, lost runs counted and not averaged; - if none."""
-    kept = [100 * getattr(row, name) for row in rows if not row.lost]
-    kept = [value for value in kept if math.isfinite(value)]
-    lost = sum(row.lost for row in rows)
-    text = mean(kept, ".2f") if kept else ("" if lost else "-")
-    return f"{text} ({lost} of {len(rows)} lost)".strip() if lost else text
-
-
-def mean(values: Iterable[float], form: str) -> str:
-    """Mean ± standard deviation of what is a number; - if nothing is."""
-    values = [value for value in values if math.isfinite(value)]
-    if not values:
-        return "-"
-    spread = f" ± {stdev(values):{form}}" if len(values) > 1 else ""
-    return f"{fmean(values):{form}}{spread}"
 
 
 def until(rows: Sequence[Row], name: str, form: str = ".2f") -> str:
@@ -82,17 +64,3 @@ def until(rows: Sequence[Row], name: str, form: str = ".2f") -> str:
 def score(rows: Sequence[Row], name: str = "best_error") -> float:
     """Mean error in % for comparisons: a lost run has that of guessing; NaN without runs."""
     return 100 * fmean(GUESSING if r.lost else getattr(r, name) for r in rows) if rows else math.nan
-
-
-def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def provenance(rows: Iterable[Row]) -> str:
-    """How much was run, and with what."""
-    rows = list(rows)
-    versions = "; ".join(sorted({row.versions for row in rows if row.versions}))
-    minutes = sum(row.seconds for row in rows if math.isfinite(row.seconds)) / 60
-    return f"{len(rows)} runs, {minutes:.0f} core minutes, with {versions or 'nothing yet'}.\n"

@@ -7,7 +7,7 @@ over seeds of the best validation error at its best base rate.
 import math
 from statistics import fmean
 
-from experiments.lena.claims import NEAR, TIE, Claim, Verdict
+from experiments.common.claims import NEAR, TIE, Claim, Verdict
 from experiments.lena.tables import Rows, score
 from experiments.rivals.plan import RIVALS, rates_tried, rivals, tuned_rows
 

@@ -2,12 +2,20 @@
 
 from pathlib import Path
 
+from experiments.common import claims
+from experiments.common.markdown import (
+    markdown,
+    mean,
+    not_run_yet,
+    page,
+    percent,
+    provenance,
+)
 from experiments.common.scale import Scale
-from experiments.lena import plan as lena_plan
-from experiments.lena.claims import table
+from experiments.lena.plan import study
 from experiments.lena.rows import SLACK, Row, read_csv
-from experiments.lena.tables import Rows, markdown, mean, percent, provenance, until
-from experiments.rivals import plan as rivals_plan
+from experiments.lena.tables import Rows, until
+from experiments.rivals import plan
 from experiments.rivals.claims import CLAIMS
 from experiments.rivals.plan import RIVALS, rates_tried, tuned_rows
 
@@ -69,23 +77,24 @@ def path(scale: Scale) -> Path:
 
 def text(scale: Scale) -> str:
     """The page, from the table in `scale.results`."""
-    rows = Rows(lena_plan.study(scale), read_csv(scale.results / "rivals.csv"))
+    rows = Rows(study(scale), read_csv(scale.results / "rivals.csv"))
     parts = [
-        "**Smoke test of the code, not results.**\n" if scale.is_smoke else "",
         _head(rows),
         provenance(rows.found.values()),
-        _missing(rows),
+        not_run_yet(missing(rows)),
         "" if scale.is_smoke else READING,
         "## Questions\n",
         "Criteria were written down before the runs were made.\n",
-        table(CLAIMS, rows, "is it so that ...?"),
+        claims.table(
+            markdown(["is it so that ...?", "criterion", "measured", "holds"], []), CLAIMS, rows
+        ),
         "## Tuned, over seeds\n",
         "![best errors of all methods](results/rivals.png)\n",
         _results(rows),
         "## The trials, best error on seed 0\n",
         _trials(rows),
     ]
-    return "\n".join(part for part in parts if part)
+    return page(parts, is_smoke=scale.is_smoke)
 
 
 def write(scale: Scale) -> None:
@@ -97,25 +106,18 @@ def missing(rows: Rows) -> list[str]:
     """What has not been run yet, in words; nothing if all is there."""
     made, lines = rows.study, []
     parts = {
-        "trials": rivals_plan.tuning(made),
-        "tuned runs": rivals_plan.final(made, rows.error_of),
+        "trials": plan.tuning(made),
+        "tuned runs": plan.final(made, rows.error_of),
     }
     for name, runs in parts.items():
         count = sum(key not in rows.found for key in runs)
         if count:
             lines.append(f"{name}: {count} of {len(runs)} runs")
-    cells = len(rivals_plan.rivals(made)) * len(made.rival_learners)
-    open_cells = cells - len(rivals_plan.chosen(made, rows.error_of))
+    cells = len(plan.rivals(made)) * len(made.rival_learners)
+    open_cells = cells - len(plan.chosen(made, rows.error_of))
     if open_cells:
         lines.append(f"tuned runs of {open_cells} more methods and n, whose trials are missing")
     return lines
-
-
-def _missing(rows: Rows) -> str:
-    lines = missing(rows)
-    if not lines:
-        return ""
-    return "**Not run yet**, so missing below:\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _head(rows: Rows) -> str:
@@ -125,17 +127,17 @@ def _head(rows: Rows) -> str:
         batch=made.batch,
         trials=len(made.rates),
         seeds=made.seeds,
-        peaks=", ".join(f"{peak:g}" for peak in rivals_plan.PEAKS),
-        trust=rivals_plan.TRUST,
+        peaks=", ".join(f"{peak:g}" for peak in plan.PEAKS),
+        trust=plan.TRUST,
         slack=SLACK,
     )
 
 
 def _results(rows: Rows) -> str:
     lines = [["1", "single worker", *_cells(rows, rows.base_rate(rows.study.main), _single(rows))]]
-    chosen = rivals_plan.chosen(rows.study, rows.error_of)
+    chosen = plan.chosen(rows.study, rows.error_of)
     for n in rows.study.rival_learners:
-        for name, rival in rivals_plan.rivals(rows.study).items():
+        for name, rival in plan.rivals(rows.study).items():
             lr = chosen.get((name, n))
             grid = rival.rates(rows.study, n)
             group = tuned_rows(rows, name, n)
@@ -168,7 +170,7 @@ def _cells(
 def _trials(rows: Rows) -> str:
     lines = []
     for n in rows.study.rival_learners:
-        for name in rivals_plan.rivals(rows.study):
+        for name in plan.rivals(rows.study):
             tried = rates_tried(rows, name, n)
             cells = [f"{lr:g}: {percent([row] if row else [])}" for lr, row in tried.items()]
             lines.append([str(n), RIVALS[name].label, *cells])

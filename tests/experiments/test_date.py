@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-from experiments.common.scale import FULL as FULL_SCALE
 from experiments.common.scale import smoke
-from experiments.date import __main__ as date
-from experiments.date import claims as date_claims
-from experiments.date import groups as date_groups
-from experiments.date import page as date_page
-from experiments.date import plan as date_plan
-from experiments.date import rows as date_rows
+from experiments.date import claims, command, page, plan
+from experiments.date.groups import GUESSING, ratio_run, test_error
 from experiments.date.plan import PARTS, TOGGLES
-from experiments.date.rows import Row
+from experiments.date.rows import TABLE, Row, parsed_ratios, planned, read_csv, write_csv
 from experiments.date.size import FULL, SMOKE, Study
 from gossip.config import Config
 from gossip.config.presets import PRESETS
@@ -31,13 +26,13 @@ def known(key: str) -> float:
 
 
 def all_runs(size: Study) -> dict[str, Config]:
-    return {key: run for part in PARTS for key, run in date_plan.runs(part, size, known).items()}
+    return {key: run for part in PARTS for key, run in plan.runs(part, size, known).items()}
 
 
 @pytest.mark.parametrize("part", ["lenet", "long", "needle", "lstm", "lipschitz"])
 @pytest.mark.parametrize("size", [FULL, SMOKE], ids=["full", "smoke"])
 def test_runs_of_a_part_see_equally_many_samples(size: Study, part: str) -> None:
-    runs = date_plan.runs(part, size, known).values()
+    runs = plan.runs(part, size, known).values()
     assert len({(run.epochs, run.data.validation) for run in runs}) == 1
 
 
@@ -48,35 +43,35 @@ def test_every_method_has_equally_many_trials(size: Study) -> None:
     of = size.lstm
     trials = {len(grid) for _, _, grid in of.rivals} | {len(of.date), len(of.wide)}
     assert len(trials) == 1
-    runs = date_plan.runs("lstm", size, lambda key: None)
+    runs = plan.runs("lstm", size, lambda key: None)
     tried = Counter(key.rsplit("-lr")[0] for key in runs)
     assert set(tried.values()) == trials
 
 
 def test_date_is_tuned_at_the_baseline_and_nowhere_else() -> None:
-    runs = date_plan.runs("lstm", FULL, known)
+    runs = plan.runs("lstm", FULL, known)
     elsewhere = [k for k in runs if "-date-" in k and f"-b{FULL.lstm.baseline}-" not in k]
     assert len(elsewhere) == len(FULL.lstm.batches) - 1
 
 
 def test_runs_that_need_a_choice_wait_for_all_trials() -> None:
-    trials = date_plan.runs("lenet", FULL, lambda key: None)
+    trials = plan.runs("lenet", FULL, lambda key: None)
     assert all("-b1024-" in key for key in trials)
     one_missing = dict.fromkeys(list(trials)[1:], 0.1).get
-    assert not any("momentum-manual-b8192" in k for k in date_plan.runs("lenet", FULL, one_missing))
+    assert not any("momentum-manual-b8192" in k for k in plan.runs("lenet", FULL, one_missing))
 
 
 def test_the_lowest_validation_error_wins_and_what_has_no_model_never_does() -> None:
     errors = {"a": 0.2, "b": 0.1, "c": math.inf}
-    assert date_plan.best(["a", "b", "c"], errors.get) == 1
-    assert date_plan.best(["a", "b", "d"], errors.get) is None
-    assert date_plan.best(["c"], errors.get) is None
+    assert plan.best(["a", "b", "c"], errors.get) == 1
+    assert plan.best(["a", "b", "d"], errors.get) is None
+    assert plan.best(["c"], errors.get) is None
 
 
 def test_the_toggles_add_up_to_the_preset() -> None:
-    assert date_plan.recipe("ratio") == PRESETS["date"]["rate"] == date_plan.recipe("date")
-    assert date_plan.recipe("plain") == {}
-    lengths = [len(date_plan.recipe(toggle)) for toggle in TOGGLES]
+    assert plan.recipe("ratio") == PRESETS["date"]["rate"] == plan.recipe("date")
+    assert plan.recipe("plain") == {}
+    lengths = [len(plan.recipe(toggle)) for toggle in TOGGLES]
     assert lengths == [0, 1, 2, 3, 4]
 
 
@@ -96,41 +91,41 @@ def test_legw_warms_up_over_the_baselines_updates_and_peaks_at_the_root() -> Non
 
 def test_the_number_of_runs_does_not_depend_on_what_is_chosen() -> None:
     for part in PARTS:
-        total = date_plan.count(part, FULL)
-        assert len(date_plan.runs(part, FULL, lambda key: float(len(key)))) == total
+        total = plan.count(part, FULL)
+        assert len(plan.runs(part, FULL, lambda key: float(len(key)))) == total
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("date")
-    assert date.main(["--smoke", "--folder", str(path), "--jobs", "2"]) == 0
-    date.publish(smoke(path))
-    date.write_page(smoke(path))
+    assert command.main(["--smoke", "--folder", str(path), "--jobs", "2"]) == 0
+    command.publish(smoke(path))
+    page.write(smoke(path))
     return path
 
 
 def test_all_runs_are_made_and_have_a_row(folder: Path) -> None:
     scale = smoke(folder)
-    rows = date_rows.read_csv(scale.results / date_page.TABLE)
-    assert {row.key for row in rows} == date_rows.planned(scale)
-    assert date_page.missing(rows, SMOKE) == []
+    rows = read_csv(scale.results / TABLE)
+    assert {row.key for row in rows} == planned(scale)
+    assert page.missing(rows, SMOKE) == []
     assert {row.part for row in rows} == {"lenet", "long", "needle", "lipschitz", "lstm"}
     assert all(math.isfinite(row.peak_epoch) for row in rows if row.part == "lipschitz")
-    ratios = date_groups.ratio_run(rows, SMOKE)
+    ratios = ratio_run(rows, SMOKE)
     assert ratios
-    assert all(0.1 <= r <= 10 for found in date_rows.parsed_ratios(ratios).values() for r in found)
+    assert all(0.1 <= r <= 10 for found in parsed_ratios(ratios).values() for r in found)
 
 
 def test_rows_survive_the_table(folder: Path) -> None:
     scale = smoke(folder)
-    rows = date_rows.read_csv(scale.results / date_page.TABLE)
-    date_rows.write_csv(rows, folder / "again.csv")
-    assert (folder / "again.csv").read_bytes() == (scale.results / date_page.TABLE).read_bytes()
+    rows = read_csv(scale.results / TABLE)
+    write_csv(rows, folder / "again.csv")
+    assert (folder / "again.csv").read_bytes() == (scale.results / TABLE).read_bytes()
 
 
 def test_the_page_says_that_it_is_a_smoke_test_and_has_all_parts(folder: Path) -> None:
     scale = smoke(folder)
-    text = date.page(scale).read_text(encoding="utf-8")
+    text = page.path(scale).read_text(encoding="utf-8")
     assert "not results" in text.splitlines()[0]
     assert "Not run yet" not in text
     for name in ("lenet", "lstm", "needle", "lipschitz", "ratios"):
@@ -139,10 +134,9 @@ def test_the_page_says_that_it_is_a_smoke_test_and_has_all_parts(folder: Path) -
 
 
 def test_a_page_without_runs_names_all_that_is_missing(tmp_path: Path) -> None:
-    text = date_page.text(smoke(tmp_path))
-    assert text.count("not run yet") == len(date_claims.CLAIMS)
+    text = page.text(smoke(tmp_path))
     for part in PARTS:
-        total = date_plan.count(part, SMOKE)
+        total = plan.count(part, SMOKE)
         assert f"{part}: {total} of {total} runs" in text
 
 
@@ -162,7 +156,7 @@ def needle(error: float, **changes: Any) -> Row:
         train_loss=0.1,
     )
     row = replace(row, **changes)
-    return replace(row, key=date_plan.needle_name(FULL, row.lr, row.seed))
+    return replace(row, key=plan.needle_name(FULL, row.lr, row.seed))
 
 
 def fine_grid(errors: dict[int, float]) -> list[Row]:
@@ -178,16 +172,11 @@ def fine_grid(errors: dict[int, float]) -> list[Row]:
 def test_a_needle_is_a_needle_by_the_numbers_alone() -> None:
     flat = dict.fromkeys(FULL.needle.fine, 0.05)
     no, sharp = fine_grid(flat), fine_grid(flat | {1: 0.09})
-    assert date_claims.lars_has_a_needle([], FULL) is None
-    assert date_claims.lars_has_a_needle(no[:-1], FULL) is None
-    assert not date_claims.lars_has_a_needle(no, FULL)[0]
-    assert date_claims.lars_has_a_needle(sharp, FULL)[0]
+    assert claims.lars_has_a_needle([], FULL) is None
+    assert claims.lars_has_a_needle(no[:-1], FULL) is None
+    assert not claims.lars_has_a_needle(no, FULL)[0]
+    assert claims.lars_has_a_needle(sharp, FULL)[0]
 
 
 def test_a_run_without_a_model_counts_as_guessing() -> None:
-    assert date_groups.test_error(needle(0.05, train_loss=math.nan)) == date_groups.GUESSING
-
-
-@pytest.mark.skipif(not date.page(FULL_SCALE).exists(), reason="the study has not been published")
-def test_the_committed_page_is_what_the_committed_table_says() -> None:
-    assert date.page(FULL_SCALE).read_text(encoding="utf-8") == date_page.text(FULL_SCALE)
+    assert test_error(needle(0.05, train_loss=math.nan)) == GUESSING

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.common.scale import FULL as SCALE
+from experiments.common.markdown import percent
 from experiments.common.scale import smoke
-from experiments.lena import __main__ as lena
-from experiments.lena import claims as lena_claims
-from experiments.lena import page as lena_page
-from experiments.lena import plan as lena_plan
+from experiments.lena import claims, command, page, plan
 from experiments.lena.plan import DIAGONAL, FULL, PARTS, SINGLE, cell, key
 from experiments.lena.rows import Row, read_csv, write_csv
-from experiments.lena.tables import Rows, percent, score, until
+from experiments.lena.tables import Rows, score, until
 from gossip.config import Config
 from gossip.data import load
 
@@ -22,13 +19,13 @@ LR = 0.04
 
 
 def whole_plan() -> dict[str, Config]:
-    runs = lena_plan.base_grid(FULL, FULL.main) | lena_plan.base_grid(FULL, FULL.small)
+    runs = plan.base_grid(FULL, FULL.main) | plan.base_grid(FULL, FULL.small)
     for part in PARTS:
-        runs |= lena_plan.part(FULL, part, LR)
+        runs |= plan.part(FULL, part, LR)
     return runs
 
 
-def task_of(name: str) -> lena_plan.Task:
+def task_of(name: str) -> plan.Task:
     others = (FULL.small, FULL.long)
     return next((task for task in others if name.startswith(task.prefix)), FULL.main)
 
@@ -60,9 +57,9 @@ def row(key: str, **changes: object) -> Row:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lena")
-    assert lena.main(["--smoke", "--folder", str(path)]) == 0
-    lena.publish(smoke(path))
-    lena_page.write(smoke(path))
+    assert command.main(["--smoke", "--folder", str(path)]) == 0
+    command.publish(smoke(path))
+    page.write(smoke(path))
     return path
 
 
@@ -76,7 +73,7 @@ def test_all_runs_of_a_task_see_the_same_samples_equally_often() -> None:
 
 
 def test_table_2_is_the_whole_product_and_shares_all_but_what_it_compares() -> None:
-    runs = lena_plan.part(FULL, "table2", LR)
+    runs = plan.part(FULL, "table2", LR)
     cells = {(c.rate.scaling, c.rate.warmup, c.gossip.learners) for c in runs.values()}
     assert len(runs) == len(cells) == 3 * 3 * 5
     bare = {
@@ -103,8 +100,8 @@ def test_every_run_is_evaluated_often_enough() -> None:
         assert 12 <= math.ceil(steps) / config.monitoring.monitor_every <= 25, name
 
 
-@pytest.mark.parametrize("made", [FULL, lena_plan.SMOKE])
-def test_the_plan_knows_how_many_samples_are_trained_on(made: lena_plan.Study) -> None:
+@pytest.mark.parametrize("made", [FULL, plan.SMOKE])
+def test_the_plan_knows_how_many_samples_are_trained_on(made: plan.Study) -> None:
     for task in (made.main, made.small):
         try:
             dataset = load(task.dataset)
@@ -115,11 +112,11 @@ def test_the_plan_knows_how_many_samples_are_trained_on(made: lena_plan.Study) -
 
 def test_the_base_rate_is_the_single_workers_best_and_never_a_lost_one() -> None:
     errors = {key(FULL.main, SINGLE, 1, lr, 0): 0.1 + lr for lr in FULL.rates}
-    assert lena_plan.base_rate(FULL, FULL.main, errors.get) == FULL.rates[0]
+    assert plan.base_rate(FULL, FULL.main, errors.get) == FULL.rates[0]
     errors[key(FULL.main, SINGLE, 1, FULL.rates[0], 0)] = math.inf
-    assert lena_plan.base_rate(FULL, FULL.main, errors.get) == FULL.rates[1]
+    assert plan.base_rate(FULL, FULL.main, errors.get) == FULL.rates[1]
     del errors[key(FULL.main, SINGLE, 1, FULL.rates[-1], 0)]
-    assert lena_plan.base_rate(FULL, FULL.main, errors.get) is None
+    assert plan.base_rate(FULL, FULL.main, errors.get) is None
 
 
 def test_lost_runs_are_counted_and_not_averaged() -> None:
@@ -159,23 +156,23 @@ def made_up(**errors: float) -> Rows:
 
 def test_a_claim_is_met_or_not_by_the_numbers_alone() -> None:
     better = made_up(LENA=0.11, LSW=0.12, AdaScale=0.13)
-    verdict = lena_claims.lena_is_best(better)
+    verdict = claims.lena_is_best(better)
     assert verdict is not None
     assert verdict[0]
-    worse = lena_claims.lena_is_best(made_up(LENA=0.125, LSW=0.12, AdaScale=0.13))
+    worse = claims.lena_is_best(made_up(LENA=0.125, LSW=0.12, AdaScale=0.13))
     assert worse is not None
     assert not worse[0]
-    assert lena_claims.lena_is_best(made_up(LENA=0.1)) is None
-    kept = lena_claims.lena_keeps_accuracy(better)
+    assert claims.lena_is_best(made_up(LENA=0.1)) is None
+    kept = claims.lena_keeps_accuracy(better)
     assert kept == (True, "n = 8: -1.0, n = 16: -1.0, n = 32: -1.0, n = 64: -1.0")
 
 
 def test_all_runs_are_made_and_none_twice(folder: Path) -> None:
     scale = smoke(folder)
-    rows = Rows(lena_plan.SMOKE, read_csv(scale.results / "lena.csv"))
-    assert lena_page.missing(rows) == []
+    rows = Rows(plan.SMOKE, read_csv(scale.results / "lena.csv"))
+    assert page.missing(rows) == []
     before = {path: path.stat().st_mtime_ns for path in scale.runs.glob("*/*/trace.arrows")}
-    lena.run(scale, "table2", jobs=1)
+    command.run(scale, "table2", jobs=1)
     assert {p: p.stat().st_mtime_ns for p in scale.runs.glob("*/*/trace.arrows")} == before
 
 
@@ -186,25 +183,19 @@ def test_the_page_and_the_pictures_are_the_same_when_made_again(folder: Path) ->
         "lena.csv",
         *(f"lena_{name}.png" for name in ("table1", "fig6", "variance", "warmup", "layers")),
     }
-    lena.publish(scale)
+    command.publish(scale)
     assert {path.name: path.read_bytes() for path in scale.results.iterdir()} == before
-    text = lena_page.path(scale).read_text(encoding="utf-8")
-    assert text == lena_page.text(scale)
+    text = page.path(scale).read_text(encoding="utf-8")
+    assert text == page.text(scale)
     assert "not results" in text.splitlines()[0]
     assert "nan" not in text
 
 
 def test_a_page_without_runs_names_all_that_is_missing(tmp_path: Path) -> None:
-    text = lena_page.text(smoke(tmp_path))
-    assert text.count("not run yet") == len(lena_claims.CLAIMS)
+    text = page.text(smoke(tmp_path))
     assert "base rate: 2 of 2 runs" in text
 
 
 def test_a_mistake_of_the_user_is_one_sentence(capsys: pytest.CaptureFixture) -> None:
-    assert lena.main(["--smoke", "--parts", "table4"]) == 2
+    assert command.main(["--smoke", "--parts", "table4"]) == 2
     assert "table4" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not lena_page.path(SCALE).exists(), reason="not published yet")
-def test_the_committed_page_is_what_the_committed_table_says() -> None:
-    assert lena_page.path(SCALE).read_text(encoding="utf-8") == lena_page.text(SCALE)

@@ -1,4 +1,4 @@
-"""Both studies at the scale at which all code runs and no number means anything."""
+"""Figure 2's study and the comparison of topologies, at a scale at which no number means anything."""
 
 import csv
 from pathlib import Path
@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments import publish
-from experiments.common.scale import FULL, HERE, smoke
-from experiments.dpsgd import fig2, page, ssgd_star
-from experiments.dpsgd import topologies as topology_comparison
+from experiments.common.scale import smoke
+from experiments.dpsgd import fig2, page, ssgd_star, topologies
 from experiments.dpsgd.rows import read_csv
 
 
@@ -17,7 +16,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("smoke")
     options = ["--smoke", "--folder", str(path)]
     assert fig2.main([*options, "--parts", "unit", "noise"]) == 0
-    assert topology_comparison.main(options) == 0
+    assert topologies.main(options) == 0
     assert publish.main(options) == 0
     return path
 
@@ -27,7 +26,7 @@ def test_all_runs_are_made_and_what_is_not_is_named(folder: Path) -> None:
     rows = read_csv(scale.results / "fig2.csv")
     graphs = read_csv(scale.results / "topologies.csv")
     assert set(fig2.grid(scale, "unit")) <= {row.key for row in rows}
-    assert {row.key for row in graphs} == set(topology_comparison.runs(scale))
+    assert {row.key for row in graphs} == set(topologies.runs(scale))
     assert {row.noise_mode for row in rows} == {"", "eval", "persist", "centered"}
     missing = page.missing(scale, rows, graphs)
     assert [line.split(":")[0] for line in missing] == [
@@ -70,15 +69,9 @@ def test_nothing_is_run_twice(folder: Path) -> None:
 
 def test_a_page_without_runs_names_all_that_is_missing(tmp_path: Path) -> None:
     text = page.text(smoke(tmp_path))
-    assert text.count("not run yet") == 10
     assert "the comparison of topologies: 10 of 10 runs" in text
 
 
 def test_a_mistake_of_the_user_is_one_sentence(capsys: pytest.CaptureFixture) -> None:
     assert fig2.main(["--folder", "x"]) == 2
     assert "--folder is for --smoke" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not FULL.page.exists(), reason="the study has not been published")
-def test_the_committed_page_is_what_the_committed_tables_say() -> None:
-    assert (HERE / "README.md").read_text(encoding="utf-8") == page.text(FULL)

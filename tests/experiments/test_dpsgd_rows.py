@@ -1,4 +1,4 @@
-"""What a run is called, by traces that are made up."""
+"""The rows of the DPSGD study, from traces that are made up, and the claims' verdicts on them."""
 
 import math
 from dataclasses import replace
@@ -10,8 +10,7 @@ import pytest
 
 from experiments.common.scale import smoke
 from experiments.dpsgd import claims
-from experiments.dpsgd import rows as outcomes
-from experiments.dpsgd.rows import Row
+from experiments.dpsgd.rows import Row, error_at, kind, read_csv, write_csv
 from gossip.report import Run, load_runs
 from gossip.storage import folder as run_folder
 from gossip.trace import Trace
@@ -57,16 +56,16 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_kinds_of_runs(tmp_path: Path, case: str) -> None:
-    kind, losses, errors, final = CASES[case]
-    assert outcomes.kind(run(tmp_path / "run", losses, errors, final), STEPS, late=10) == kind
+    wanted, losses, errors, final = CASES[case]
+    assert kind(run(tmp_path / "run", losses, errors, final), STEPS, late=10) == wanted
 
 
 def test_a_run_is_judged_as_it_was_at_the_fixed_time(tmp_path: Path) -> None:
     late_death = run(tmp_path / "run", [*FINE[:30], math.nan], ERRORS, None)
-    assert outcomes.kind(late_death, STEPS, late=10) == "nan"
-    assert outcomes.kind(late_death, 20, late=10) == "smooth"
-    assert outcomes.error_at(late_death, 20) == ERRORS[4]
-    assert math.isnan(outcomes.error_at(late_death, 22))
+    assert kind(late_death, STEPS, late=10) == "nan"
+    assert kind(late_death, 20, late=10) == "smooth"
+    assert error_at(late_death, 20) == ERRORS[4]
+    assert math.isnan(error_at(late_death, 22))
 
 
 def row(**changes: Any) -> Row:
@@ -94,10 +93,10 @@ def row(**changes: Any) -> Row:
 
 def test_rows_survive_a_csv_file(tmp_path: Path) -> None:
     rows = [row(key="a"), row(key="b", noise_std=0.1, kind="nan", error_at={12: math.nan})]
-    outcomes.write_csv(rows, tmp_path / "rows.csv")
-    read = outcomes.read_csv(tmp_path / "rows.csv")
+    write_csv(rows, tmp_path / "rows.csv")
+    read = read_csv(tmp_path / "rows.csv")
     assert [str(r) for r in read] == [str(r) for r in rows]  # NaN is not equal to itself
-    assert outcomes.read_csv(tmp_path / "none.csv") == []
+    assert read_csv(tmp_path / "none.csv") == []
 
 
 def test_a_claim_is_met_or_not_by_the_numbers_alone() -> None:

@@ -1,0 +1,52 @@
+"""A claim that a study tests has a criterion, fixed beforehand, and a verdict on its runs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVarTuple
+
+from experiments.common.markdown import table_row
+
+Measured = TypeVarTuple("Measured")
+"""Types of the arguments that a study's criteria are evaluated on: its rows, and its size."""
+
+Verdict = tuple[bool, str] | None
+"""Whether the criterion is met, and the numbers that decide it; None while runs are missing."""
+
+REPRODUCES = """\
+| the paper | criterion | measured | reproduces |
+|---|---|---|---|
+"""
+"""Head of a table of a paper's statements."""
+
+NEAR = 1.0
+"""Points of error within which the single worker's accuracy counts as kept."""
+TIE = 0.5
+"""Points of error within which two means count as equal."""
+
+
+@dataclass(frozen=True)
+class Claim(Generic[*Measured]):
+    """A statement that a study tests."""
+
+    statement: str
+    criterion: str
+    measured: Callable[[*Measured], Verdict]
+    """Evaluates the criterion."""
+
+
+def table(head: str, claims: Sequence[Claim[*Measured]], *given: *Measured) -> str:
+    """The claims as a table in Markdown: statement, criterion, numbers, and whether it holds.
+
+    Args:
+        head: the table's first two lines, with four columns.
+        claims: a row each.
+        *given: what the criteria are evaluated on.
+    """
+    return head + "".join(_row(claim, claim.measured(*given)) for claim in claims)
+
+
+def _row(claim: Claim, verdict: Verdict) -> str:
+    word, numbers = "-", "not run yet"
+    if verdict is not None:
+        word, numbers = ("yes" if verdict[0] else "**no**"), verdict[1]
+    return table_row([claim.statement, claim.criterion, numbers, word])

@@ -1,0 +1,83 @@
+"""The study of the LENA paper (WWW 2022) on Fashion-MNIST: Tables 1 to 3, Figs. 2 to 4, 6 and 7.
+
+Scalings and warm-ups of the learning rate for batches up to 128 times as large, SSGD, with the base
+rate that is best for one learner alone. What the paper has on CIFAR with ResNets is here a small
+net for many short runs; `cifar` is a small part of its own.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from experiments.common.command import Options, guarded
+from experiments.common.figures import save
+from experiments.common.scale import Scale
+from experiments.lena import page, plan
+from experiments.lena.pictures import pictures
+from experiments.lena.plan import PARTS, STUDY, Task
+from experiments.lena.rows import error_of, load, write_csv
+from experiments.lena.tables import Rows
+from gossip.errors import UserError, one_of
+from gossip.runs import sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Options):
+    """Make the runs of the LENA study, or go on with them; experiments.publish shows them."""
+
+    parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = tuple(PARTS)
+    """The single worker; Tables 1 and 2 on seed 0; their further seeds; Table 3; Fig. 4; a little
+    of it on CIFAR-10; a few runs of five times the length. Whatever is chosen, the base rate is
+    tuned before."""
+
+
+def run(scale: Scale, part: str, *, jobs: int) -> None:
+    """Make what is missing of one of PARTS, and before it of what tunes its base rate.
+
+    Raises:
+        UserError: there is no such part, or a run failed.
+    """
+    one_of(PARTS, part, "part")
+    made = plan.study(scale)
+    lr = tuned(scale, made.small if part == "cifar" else made.main, jobs=jobs)
+    sweep.run_all(plan.part(made, part, lr), scale.runs / STUDY, jobs=jobs)
+
+
+def tuned(scale: Scale, task: Task, *, jobs: int) -> float:
+    """The base rate of a task, after the runs that decide it.
+
+    Raises:
+        UserError: one of them failed.
+    """
+    made, folder = plan.study(scale), scale.runs / STUDY
+    grid = plan.base_grid(made, task)
+    sweep.run_all(grid, folder, jobs=jobs)
+    lr = plan.base_rate(made, task, lambda key: error_of(folder / key, grid[key]))
+    if lr is None:
+        raise UserError(f"the base rate is not tuned: not all of {', '.join(grid)} are finished")
+    return lr
+
+
+def publish(scale: Scale) -> None:
+    """Table and pictures of the finished runs, if there are any."""
+    results, made = load(scale), plan.study(scale)
+    if results:
+        rows = Rows(made, {key: result.row for key, result in results.items()})
+        keys = {key for keys in page.wanted(made, rows).values() for key in keys or ()}
+        kept = {key: result for key, result in results.items() if key in keys}
+        write_csv([result.row for result in kept.values()], scale.results / "lena.csv")
+        for name, figure in pictures(rows, kept):
+            save(figure, scale.results / name)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    options = tyro.cli(Command, args=argv, prog="python -m experiments.lena")
+
+    def command() -> None:
+        scale = options.scale()
+        for part in options.parts:
+            run(scale, part, jobs=options.jobs)
+
+    return guarded(command)
