@@ -1,4 +1,4 @@
-"""make bench: what a step costs, as ratios within one run (A B A B ..., medians).
+"""The cost of a step, as ratios within one run (A B A B ..., medians): `make bench`.
 
 python -m experiments.bench              all tables, some minutes on 2 cores
 python -m experiments.bench --full       larger models and messages, more rounds

@@ -1,4 +1,4 @@
-"""The tables there are: what measures each, and where."""
+"""The catalogue of the tables names what measures each, and in which processes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ Measure = Callable[[Size, Meeting], Iterator[list[Row]]]
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what gives its rows, case by case."""
+    """A table, by the functions that measure its rows case by case."""
 
     title: str
     here: Measure | None = None
-    """In one process."""
+    """Measures its cases in one process."""
     across: Measure | None = None
-    """Under mpirun."""
+    """Measures its cases in the processes of an mpirun job."""
     only_pairs: bool = False
-    """Only in the job of two processes."""
+    """Whether it is measured in the job of two processes alone."""
 
     def processes(self, size: Size) -> tuple[int, ...]:
         """The sizes of the jobs that this table is measured in."""
@@ -53,4 +53,4 @@ TABLES: dict[str, Table] = {
     ),
     "cost_curve": Table("Learners stacked in one process", here=cost_curve.rows),
 }
-"""In the order in which they are shown."""
+"""All tables, in the order in which they are shown."""

@@ -1,4 +1,4 @@
-"""The command: measure table by table, keep every row at once, and say what came out."""
+"""The command measures table by table, keeps every row at once, and prints the results."""
 
 import signal
 import subprocess
@@ -37,7 +37,7 @@ class Options:
 
     @property
     def size(self) -> Size:
-        """How much is measured."""
+        """The size that these options choose."""
         return SMOKE if self.smoke else FULL if self.full else QUICK
 
 
@@ -92,7 +92,7 @@ def _measure(options: Options, names: list[str]) -> None:
 
 
 def _run_job(processes: int, names: list[str], options: Options) -> None:
-    """Run the tables of so many processes.
+    """Run the tables that are measured in that number of processes.
 
     Raises:
         UserError: the job has failed; it has said why.

@@ -1,4 +1,4 @@
-"""What a step costs as learners are stacked in one process: time and memory, n by n.
+"""Time and memory of a step grow with the number of learners that are stacked in one process.
 
 Each n is measured by a process of its own, since the largest resident memory never falls.
 """

@@ -1,4 +1,4 @@
-"""The exchange alone, with nothing to hide behind, against a copy of the same rows."""
+"""The exchange is timed alone, with no gradient to hide behind, against a copy of the same rows."""
 
 import gc
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What the numbers depend on besides the code: a machine in a few words."""
+"""Facts of the machine that the numbers depend on besides the code."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def load() -> list[float]:
 
 
 def warning(facts: dict[str, Any]) -> str | None:
-    """What to hold against the numbers: others were at work when the measurement began."""
+    """A warning about the numbers if others were at work when the measurement began."""
     load_1_min, cores = facts["load_average_at_start"][0], facts["cores"]
     if load_1_min < BUSY * cores:
         return None
@@ -59,7 +59,7 @@ def warning(facts: dict[str, Any]) -> str | None:
 
 
 def write(facts: dict[str, Any], path: Path) -> None:
-    """As JSON."""
+    """Write the facts as JSON."""
     path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
@@ -71,14 +71,14 @@ def _cpu_model() -> str:
 
 
 def _mpi_library() -> str | None:
-    """Asked of a process of its own: loading MPI here would bind this one to it."""
+    """The MPI library's name, from a process of its own: loading MPI would bind this one to it."""
     command = [sys.executable, "-m", "mpi4py", "--mpi-lib-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.splitlines()[0].strip() if done.stdout else None
 
 
 def _dev_shm() -> int | None:
-    """Size of the file system, where there is one."""
+    """Size of the shared-memory file system, where there is one."""
     with suppress(OSError):
         return shutil.disk_usage("/dev/shm").total
     return None

@@ -1,4 +1,4 @@
-"""Whether Gloo's idle threads disturb what is timed beside them, in the same processes."""
+"""Steps are timed with and without Gloo's idle threads beside them, in the same processes."""
 
 from collections import defaultdict
 from collections.abc import Iterator

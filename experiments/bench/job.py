@@ -29,7 +29,7 @@ POLL_SECONDS = 0.002
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What to measure."""
+    """Options of one mpirun job."""
 
     tables: tuple[str, ...]
     size: str
@@ -81,7 +81,7 @@ def _wait_busily() -> None:
 
 
 def _wait_asleep() -> None:
-    """Who has arrived must not take the cores of those that are still measuring."""
+    """Wait asleep, so that the cores are left to the processes that are still measuring."""
     request = start_mpi().COMM_WORLD.Ibarrier()
     while not request.Test():
         time.sleep(POLL_SECONDS)

@@ -15,7 +15,7 @@ from gossip.comm.stacked import Stacked
 WARM_UPS = 3
 """Untimed steps: DistributedDataParallel and decent-dp arrange their buckets in the second."""
 MOST_STEPS = 20_000
-"""In one block."""
+"""Largest number of steps in one block."""
 
 
 class StoppedError(Exception):
@@ -27,7 +27,7 @@ class Work:
     """One side of a comparison."""
 
     step: Callable[[], object]
-    """What is timed, again and again."""
+    """The function that is timed, again and again."""
     finish: Callable[[], object] = lambda: None
     """Waits for what the last step has left under way; timed once per block."""
     weights: Callable[[], Tensor] | None = None
@@ -36,7 +36,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Meeting:
-    """How the processes that measure together meet between blocks."""
+    """The functions by which the processes that measure together meet between blocks."""
 
     comm: Communicator = field(default_factory=lambda: Stacked(1))
     wait: Callable[[], None] = lambda: None
@@ -59,7 +59,7 @@ class Times(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a row of a table says of one variant."""
+    """The numbers of one variant in a row of a table."""
 
     wall: float
     first_quartile: float
@@ -156,6 +156,6 @@ def _block(work: Work, steps: int, meeting: Meeting) -> tuple[float, float]:
 
 
 def _over_processes(blocks: Sequence[Sequence[tuple[float, float]]], steps: int) -> Times:
-    """From [processes][rounds] pairs (wall, CPU)."""
+    """Times over all processes, from [processes][rounds] pairs (wall, CPU)."""
     wall, cpu = np.moveaxis(np.asarray(blocks), -1, 0)
     return Times(wall.max(axis=0).tolist(), cpu.mean(axis=0).tolist(), steps)

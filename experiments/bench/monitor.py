@@ -1,4 +1,4 @@
-"""What the monitor costs: one call against one step."""
+"""The cost of the monitor is that of one call against one step."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +14,7 @@ STEP = "step"
 
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
-    """All levels, on the default study's learners."""
+    """Measure all levels, on the default study's learners."""
     n, batch = size.studies[min(1, len(size.studies) - 1)]
     bench = Bench(study_of(n, batch, dataset=size.dataset), Stacked(n))
     moment = _moment(bench)
@@ -36,7 +36,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 
 
 def _moment(bench: Bench) -> Moment:
-    """What the monitor is shown of a step."""
+    """The moment of a step that the monitor observes."""
     before = bench.state
     bench.step()
     return Moment(

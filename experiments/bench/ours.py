@@ -24,7 +24,7 @@ MEMCPY = "compute + memcpy"
 DPSGD, SSGD, WRAPPER = "gossip DPSGD", "gossip SSGD", "gossip.Gossip"
 OURS = (DPSGD, SSGD, WRAPPER)
 MPI_MESSAGES, GLOO_MESSAGES = "gossip DPSGD, MPI messages", "gossip DPSGD, Gloo messages"
-"""As between nodes: the processes are told that none of them share memory."""
+"""Name of the variant in which the processes are told that none of them share memory."""
 
 
 def floor(n: int) -> list[Variant]:
@@ -60,7 +60,7 @@ def compute(setting: Setting) -> Work:
 
 
 def trained(setting: Setting, module: nn.Module) -> Work:
-    """The same loop with a module that may be more than it seems."""
+    """A plain torch training loop on a module that may communicate by itself."""
     step = setting.learner.training(module)
     return Work(step, weights=lambda: parameters_to_vector(module.parameters()).detach())
 

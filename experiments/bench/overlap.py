@@ -1,4 +1,4 @@
-"""How much of the exchange hides behind the gradient."""
+"""The share of the exchange that hides behind the gradient is measured."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Other people's ways to train on several processes, all over torch.distributed's Gloo."""
+"""Other libraries' ways to train on several processes, all over torch.distributed's Gloo."""
 
 import os
 import warnings
@@ -27,7 +27,7 @@ PEERS = (DDP, AVERAGER, DECENT)
 
 
 def offered(n: int) -> list[Variant]:
-    """Those that are installed and can do n processes."""
+    """The peers that are installed and can train on n processes."""
     found = [
         Variant(DDP, "complete", _ddp, 5, sent_by_mean(n)),
         Variant(AVERAGER, "complete", _averager, 5, sent_by_mean(n)),
@@ -104,7 +104,7 @@ def _decent(setting: Setting, topology: str) -> Work:
     )
 
     def finish() -> None:
-        """Its messages are its own affair; what they cost belongs to this block."""
+        """Wait for the messages that it has under way: their cost belongs to this block."""
         for work in module._comm_ops:
             if work is not None:
                 work.wait()

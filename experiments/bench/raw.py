@@ -1,4 +1,4 @@
-"""What one would write by hand with mpi4py: a flat buffer to the neighbours and an average."""
+"""DPSGD written by hand with mpi4py: a flat buffer to the neighbours and an average."""
 
 from functools import partial
 
@@ -69,7 +69,7 @@ class Messages:
         self._t += 1
 
     def exchange(self) -> None:
-        """Both."""
+        """Send, receive and average."""
         self.start()
         self.finish()
 

@@ -1,4 +1,4 @@
-"""One row per measurement: what the CSV holds and the terminal shows."""
+"""Each measurement is one row, of the CSV and on the terminal."""
 
 import csv
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ NAN = float("nan")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What the variants of one comparison have in common."""
+    """The settings that the variants of one comparison have in common."""
 
     table: str
     case: str
-    """In words."""
+    """Description of the case."""
     processes: int = 1
     learners: int = 1
     d: int = 0
@@ -60,7 +60,7 @@ COLUMNS = tuple(field.name for field in fields(Row))
 
 @dataclass(frozen=True)
 class Label:
-    """What a row says of a variant besides its times."""
+    """The cells of a variant's row besides its times."""
 
     variant: str
     topology: str = "-"

@@ -1,4 +1,4 @@
-"""An SSGD update with the rules that measure gradients against one with a constant rate."""
+"""SSGD updates with the rules that measure gradients are timed against one with a constant rate."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The tables on the terminal, and what is to be read from them."""
+"""The tables are printed on the terminal, with the sentences to be read from them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -101,7 +101,7 @@ def over(mine: Row, theirs: Row) -> str:
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """What the tables say, the bad with the good."""
+    """Sentences that sum up the tables, the bad with the good."""
     return [*_exchange(rows), *_overlap(rows), *_interference(rows), *_stacked(rows)]
 
 

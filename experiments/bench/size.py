@@ -1,4 +1,4 @@
-"""How much is measured: the quick version, everything, and the smoke test of the code."""
+"""Sizes of the benchmark: quick, full, and the smoke test of its code."""
 
 import math
 import os
@@ -14,7 +14,7 @@ MLP_6M, MLP_24M = (2048, 2048), (4096, 4096, 1024)
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What the tables range over."""
+    """The models, sizes and numbers of learners that the tables range over."""
 
     name: str
     rounds: int = 9
@@ -25,7 +25,7 @@ class Size:
     )
     """Hidden layers of the models that are trained, by number of processes."""
     message_bytes: tuple[int, ...] = (4_000, 400_000, 4_000_000)
-    """Of one row."""
+    """Sizes of one row in bytes."""
     studies: tuple[tuple[int, int], ...] = ((5, 400), (16, 125), (64, 31), (16, 32))
     """(n, B) in one process: the DPSGD paper's, the default study's, many small batches, little
     work per step."""
@@ -39,9 +39,9 @@ class Size:
     """Learners in one process."""
     curve_models: tuple[str, ...] = ("softmax", "mlp 784-16-10")
     dataset: str = "mnist_like"
-    """What learners in one process learn from, a function in `workload`."""
+    """Data of the learners in one process, the name of a function in `workload`."""
     share_of_memory: float = 0.5
-    """Of this host's, which all variants of a case together may take up."""
+    """Share of this host's memory that all variants of a case together may take up."""
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}
 
 
 def memory_bytes() -> int:
-    """Of this host, in all."""
+    """Memory of this host in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

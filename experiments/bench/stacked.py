@@ -1,4 +1,4 @@
-"""Many learners in one process, and in few: a step against its floor and a loop over modules."""
+"""Many learners in one process or two: a step against its floor and a loop over modules."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -77,7 +77,7 @@ def hosted_rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 def loop_over_modules(
     learners: list[Learner],
 ) -> tuple[Callable[[], None], list[torch.nn.Module]]:
-    """What one would write first: a loop over modules and an average over the ring; the modules."""
+    """The naive step, a loop over modules and an average over the ring, and those modules."""
     modules = [learner.module() for learner in learners]
     trainings = [
         learner.training(module) for learner, module in zip(learners, modules, strict=True)

@@ -1,4 +1,4 @@
-"""A training step: ours, the peers', by hand, and the floor, in the same processes."""
+"""A training step is timed in the same processes: ours, the peers', by hand, and the floor."""
 
 import gc
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ LR, MOMENTUM = 0.01, 0.9
 
 
 def config_of(n: int, widths: tuple[int, ...], dtype: str = "float32") -> Config:
-    """What all variants train: an MLP by SGD with momentum, 32 samples per learner."""
+    """The config of all variants: an MLP, SGD with momentum, 32 samples per learner."""
     return study_of(
         n,
         BATCH,

@@ -1,4 +1,4 @@
-"""What a training step is compared with: who offers it, and what it takes up."""
+"""Variants of a training step that are compared, each with its memory and the bytes it sends."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class Variant:
         return f"{self.name}, {self.topology}" if self.topology != "-" else self.name
 
     def label(self, row_bytes: int) -> Label:
-        """What a row of the table says of it."""
+        """The cells of its row besides the times."""
         return Label(self.name, self.topology, self.bytes_per_row_byte * row_bytes)
 
 

@@ -1,4 +1,4 @@
-"""What is computed while it is timed: data, models, and one step of the harness."""
+"""The workload that is timed: data, models, and one step of the harness."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def mnist_like() -> Dataset:
 
 @cache
 def few() -> Dataset:
-    """Some of those, drawn from with replacement, where memory counts."""
+    """Some of `mnist_like`'s samples, drawn with replacement, where memory counts."""
     return _random(SHAPE, 1_000, 100)
 
 
@@ -112,14 +112,14 @@ class Bench:
         self.t += 1
 
     def compute(self) -> None:
-        """The same without neighbours, and as often from the same weights."""
+        """Gradient and update without neighbours, every time from the same weights."""
         gradients = self.gradient(self.state.x).values
         self.state.optimizer.step(self.state.x, gradients, self.lr)
 
 
 @dataclass(frozen=True)
 class Learner:
-    """What one learner needs to train outside the harness: its start and its one batch."""
+    """One learner outside the harness: its initial weights and its one batch."""
 
     widths: tuple[int, ...]
     start: Tensor
@@ -154,7 +154,7 @@ class Learner:
         return module
 
     def flat_module(self) -> tuple[nn.Module, Tensor]:
-        """The same with its parameters as views of one buffer [d], and the buffer."""
+        """A torch module whose parameters are views of one buffer [d], and the buffer."""
         module, flat = self.module(), self.start.clone()
         vector_to_parameters(flat, module.parameters())
         return module, flat

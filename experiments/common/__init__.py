@@ -1,1 +1,1 @@
-"""What several studies share: their command, sizes, tables and figures."""
+"""Modules that every study uses: command, scale, tables, figures, pages and claims."""

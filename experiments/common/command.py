@@ -1,4 +1,4 @@
-"""What the commands of the studies have in common."""
+"""Options, exit codes and signals are the same for the commands of all studies."""
 
 import os
 import sys
@@ -13,17 +13,17 @@ from gossip.runs import sweep
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a study is run."""
+    """Options that the commands of all studies have."""
 
     smoke: bool = False
-    """Try the code in seconds on 8x8 digits, into a temporary folder; its numbers mean nothing."""
+    """Run the code in seconds on 8x8 digits, into a temporary folder; its numbers mean nothing."""
     folder: Path | None = None
-    """With --smoke: where everything goes, in place of a new temporary folder."""
+    """Output folder of --smoke, in place of a new temporary one."""
     jobs: int = os.cpu_count() or 1
-    """Runs at a time, each with one thread."""
+    """Number of runs at a time, each with one thread."""
 
     def scale(self) -> Scale:
-        """The scale these options ask for.
+        """The scale that these options choose.
 
         Raises:
             UserError: a folder for the real study, which has its place.

@@ -1,4 +1,4 @@
-"""How large a study is: the real one, and the smoke test of its code."""
+"""Sizes and shared settings of the studies, at full scale and for a smoke test of their code."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ HERE = Path(__file__).parents[1]
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """What all runs of the studies share, and where they and their results lie."""
+    """Settings that all runs of the studies share, and the folders of runs and results."""
 
     dataset: str = "mnist"
     total_batch: int = 2000
@@ -23,11 +23,11 @@ class Scale:
     checkpoints: tuple[int, ...] = (500, 1000, 1500, 2500)
     """Steps whose test error goes into the results."""
     late: int = 100
-    """How many steps before its end tell whether a run oscillates."""
+    """Number of last steps by which a run is judged to oscillate."""
     monitor_every: int = 50
     seeds: int = 5
     few_seeds: int = 3
-    """Seeds where a configuration is one of many."""
+    """Number of seeds where a configuration is one of many."""
     noise_exponents: tuple[float, ...] = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0)
     """The paper's range of sigma_0, as exponents of ten: where a bisection starts."""
     bisection_rounds: int = 3

@@ -1,4 +1,4 @@
-"""The tables that are committed, as CSV: one row per run, empty where nothing was measured."""
+"""Committed tables are CSV files: one row per run, an empty cell where nothing was measured."""
 
 import csv
 import math
@@ -9,7 +9,7 @@ from typing import Any
 from gossip.report import Run
 
 SHOWN = ("gossip", "torch", "numpy", "python")
-"""Versions that go into a row."""
+"""Libraries whose versions go into a row."""
 
 
 def write(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -31,18 +31,18 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def filled(table: Mapping[str, str]) -> dict[str, str]:
-    """What a row has; the rest is left to the defaults."""
+    """The cells of a row that are not empty; the defaults stand for the others."""
     return {name: value for name, value in table.items() if value}
 
 
 def versions(run: Run) -> str:
-    """What a run was made with."""
+    """The versions of the libraries that a run was made with."""
     found = run.summary.get("versions", {})
     return ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
 
 
 def cell(value: Any) -> Any:
-    """What is written of a value: six digits, nothing for NaN."""
+    """The value as it is written: six digits, an empty cell for NaN."""
     if not isinstance(value, float):
         return value
     return "" if math.isnan(value) else f"{value:.6g}"

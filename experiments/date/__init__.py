@@ -1,1 +1,1 @@
-"""`python -m experiments.date`: the DATE paper's figures, at lengths that two cores can carry."""
+"""The DATE paper's figures, at lengths that two cores can carry: `python -m experiments.date`."""

@@ -1,4 +1,4 @@
-"""What the DATE paper says, each with a criterion that was fixed before the runs were made.
+"""The DATE paper's claims are judged by criteria that were fixed before the runs were made.
 
 A claim is judged once all runs it is about are there.
 """
@@ -21,11 +21,11 @@ from experiments.date.rows import Row, parsed_ratios
 from experiments.date.size import Study
 
 LOST = 0.002
-"""Test error that large batches may cost on LeNet: 0.2 points."""
+"""Test error that large batches may add on LeNet: 0.2 points."""
 LSTM_LOST = 0.01
-"""The same on the LSTM, whose runs are shorter still."""
+"""Test error that large batches may add on the LSTM, whose runs are shorter still: 1 point."""
 NEEDLE = 0.01
-"""What a step of 0.6 % in the rate must cost to be called a needle: 1 point."""
+"""Test error that a rate 0.6 % off must add for the best rate to be a needle: 1 point."""
 
 
 def date_keeps_accuracy(rows: Sequence[Row], size: Study) -> Verdict:
@@ -134,7 +134,7 @@ def lstm_beats(rival: str) -> Callable[[Sequence[Row], Study], Verdict]:
 
 
 def percents(values: Sequence[float]) -> str:
-    """In %, blanks between."""
+    """Shares as percentages, separated by blanks."""
     return " ".join(f"{100 * value:.2f}" for value in values)
 
 
@@ -147,7 +147,7 @@ def _pairs(
     slack: float = 0.0,
     strict: bool = False,
 ) -> Verdict:
-    """Mean test errors of two methods on every solver: ours at most theirs, or below it."""
+    """Verdict for all solvers: our mean test error is at most theirs, or is below it."""
     met, parts = [], []
     for solver, _ in size.lenet.solvers:
         pair = [lenet_runs(rows, size, solver, *side) for side in (ours, theirs)]

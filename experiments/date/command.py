@@ -1,4 +1,4 @@
-"""The DATE paper (You et al., SC 2019) in little: large batches on LeNet and an LSTM, MNIST.
+"""The DATE paper's study (You et al., SC 2019), shortened: large batches on LeNet and an LSTM.
 
 LEGW with square-root scaling, its decay and its layer ratio against a manual schedule and against
 tuned rivals; LARS's sensitivity to its rate; local Lipschitz constants; layer ratios.
@@ -23,9 +23,9 @@ from gossip.errors import one_of
 from gossip.runs import sweep
 
 MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
-"""Let glibc keep what a step frees. It gives large blocks back to the system, and to fault their
-pages in again was two thirds of a step of 8192 samples: LeNet went from 4,300 to 12,300 samples
-a second, the LSTM from 700 to 3,900. Nothing is computed differently."""
+"""Environment that lets glibc keep the memory that a step frees. It gives large blocks back to the
+system, and to fault their pages in again was two thirds of a step of 8192 samples: LeNet went from
+4,300 to 12,300 samples a second, the LSTM from 700 to 3,900. Nothing is computed differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +33,11 @@ class Command(Options):
     """Make the runs of the DATE study, or go on with them; experiments.publish shows them."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
-    """What to make, in this order; ratios are runs of lenet, lstm-seeds needs lstm."""
+    """Parts to run, in this order; ratios are runs of lenet, lstm-seeds needs lstm."""
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make what is missing of one of PARTS: trials, and then what their choice leads to.
+    """Make the missing runs of one of PARTS: trials first, then the runs at the rates they choose.
 
     Raises:
         UserError: there is no such part, or a run failed.
@@ -50,7 +50,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
 
 
 def publish(scale: Scale) -> None:
-    """Table and pictures of the finished runs, if there are any."""
+    """Write table and pictures of the finished runs, if there are any."""
     results = load(scale)
     if not results:
         return

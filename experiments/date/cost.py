@@ -1,4 +1,4 @@
-"""How long the runs of the DATE study take, by what was measured on one core of this machine."""
+"""Duration of the DATE study's runs, estimated from the throughput measured on one core."""
 
 import math
 
@@ -7,18 +7,18 @@ from experiments.date.size import Study
 from gossip.config import Config
 
 TRAINED = {"lenet": 11_500, "lstm": 4_300}
-"""Samples a second through a gradient."""
+"""Samples per second of a gradient, by model."""
 JUDGED = {"lenet": 20_000, "lstm": 15_000}
-"""Samples a second through an evaluation."""
+"""Samples per second of an evaluation, by model."""
 PROBED = 2_200
-"""Samples a second through L(x, g): a gradient and a Hessian-vector product."""
+"""Samples per second of L(x, g): a gradient and a Hessian-vector product."""
 STARTED = 5.0
 """Seconds before the first step, first touch of the memory included."""
 TEST = 10_000
 
 
 def seconds(config: Config, size: Study) -> float:
-    """Of one run."""
+    """Seconds that one run takes."""
     model, monitoring = config.model.model, config.monitoring
     drawn = (config.epochs or 0.0) * size.samples
     points = 1 + math.ceil(drawn / config.data.batch_size / monitoring.monitor_every)

@@ -1,4 +1,4 @@
-"""Which rows of the DATE study belong together: the seeds of a method at its chosen rate."""
+"""Rows of the DATE study are grouped: the seeds of a method at its chosen rate."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ GUESSING = 0.9
 
 
 def test_error(row: Row) -> float:
-    """At the end; that of guessing for a run that has no model."""
+    """Test error of the final model; that of guessing for a run that has none."""
     return row.test_error if math.isfinite(row.train_loss) else GUESSING
 
 

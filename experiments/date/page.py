@@ -1,4 +1,4 @@
-"""experiments/date.md, written from date.csv alone, so that it cannot drift."""
+"""experiments/date.md is written from date.csv alone, so that it cannot drift from it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ Our reading of the tables below; the criteria in them are stricter.
 
 
 def path(scale: Scale) -> Path:
-    """Where the page goes."""
+    """The file that the page is written to."""
     return scale.page.with_name("date.md")
 
 
@@ -110,7 +110,7 @@ def write(scale: Scale) -> None:
 
 
 def missing(rows: Sequence[Row], size: Study) -> list[str]:
-    """What has not been run yet, in words; nothing if all is there."""
+    """A line for each part that has missing runs; none if all are finished."""
     found, lines, error = {row.key for row in rows}, [], errors_of(rows)
     for part in PARTS:
         total = plan.count(part, size)

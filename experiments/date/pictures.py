@@ -1,4 +1,4 @@
-"""The pictures of the DATE study."""
+"""Figures of the DATE study, drawn from its finished runs."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ Results = Sequence[tuple[Row, Run]]
 
 
 def pictures(results: Results, size: Study) -> Iterator[tuple[str, "Figure"]]:
-    """File name and figure of each part that has runs to show."""
+    """Yield file name and figure of each part that has runs to show."""
     rows, runs = [row for row, _ in results], {row.key: run for row, run in results}
     makers = {
         "lenet": (_lenet, bool([r for r in rows if (r.part, r.batch) == ("lenet", _large(size))])),

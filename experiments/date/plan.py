@@ -1,4 +1,4 @@
-"""The runs of the DATE paper's study: every run by a name, chosen rates in place of guesses.
+"""The plan of the DATE study names every run; rates are chosen by trials in place of guesses.
 
 A plan is a function of what is finished: trials of a tuned rate come first, and with all of them
 there, the runs at the chosen one. Runs of one task see equally many samples.
@@ -14,10 +14,10 @@ from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.config.presets import PRESETS
 
 STUDY = "date"
-"""Folder of the runs."""
+"""Name of the folder that the runs lie in."""
 
 PARTS = ("lenet", "ratios", "lipschitz", "needle", "lstm", "lstm-seeds", "long")
-"""By importance, the order in which they are made."""
+"""Parts of the study, the most important first: the order in which they are made."""
 
 SOLVERS: dict[str, dict[str, Any]] = {
     "momentum": {"optimizer": "sgd", "momentum": 0.9},
@@ -36,10 +36,10 @@ TOGGLES: dict[str, dict[str, Any]] = {
 """Fig. 10: each adds its own to those before it; the last is DATE at the plain baseline's rate."""
 
 MILESTONES = (10 / 30, 20 / 30, 27 / 30)
-"""Of the manual schedule, as shares of the run."""
+"""Milestones of the manual schedule, as shares of the run."""
 
 ErrorOf = Callable[[str], float | None]
-"""Final validation error of a finished run by its name, infinite if its loss is; None: not run."""
+"""Final validation error of a run by its name, infinite without a finite loss; None: not run."""
 
 
 def runs(part: str, size: Study, error: ErrorOf) -> dict[str, Config]:
@@ -56,12 +56,12 @@ def runs(part: str, size: Study, error: ErrorOf) -> dict[str, Config]:
 
 
 def count(part: str, size: Study) -> int:
-    """How many runs a part has, whatever rates are chosen."""
+    """Number of runs of a part, which does not depend on the rates that are chosen."""
     return len(runs(part, size, lambda key: 0.0))
 
 
 def best(keys: Sequence[str], error: ErrorOf) -> int | None:
-    """Which trial is best, the first of equals; None as long as one is missing, or without a model.
+    """Index of the best trial, the first of equals; None while one is missing or none has a model.
 
     Judged by the final validation error; the test set chooses nothing.
     """
@@ -73,7 +73,7 @@ def best(keys: Sequence[str], error: ErrorOf) -> int | None:
 
 
 def name(model: str, method: str, batch: int, lr: float, seed: int) -> str:
-    """Of a run: all in which it differs from the others."""
+    """The name of a run: everything in which it differs from the others."""
     return f"{model}-{method}-b{batch}-lr{lr:.5g}-seed{seed}"
 
 
@@ -109,7 +109,7 @@ def lenet_rates(size: Study, solver: str, error: ErrorOf) -> dict[str, float | N
 
 
 def lenet_name(batch: int, solver: str, method: str, lr: float, seed: int = 0) -> str:
-    """Of a run of the part lenet."""
+    """The name of a run of the part lenet."""
     return name("lenet", f"{solver}-{method}", batch, lr, seed)
 
 
@@ -119,7 +119,7 @@ def needle_centre(size: Study, error: ErrorOf) -> float | None:
 
 
 def needle_name(size: Study, lr: float, seed: int = 0) -> str:
-    """Of a run of the part needle."""
+    """The name of a run of the part needle."""
     return name("needle", "lars", size.needle.batch, lr, seed)
 
 

@@ -1,4 +1,4 @@
-"""What came of the runs of the DATE study, as one row each: the numbers that are committed."""
+"""Each run of the DATE study is one row of numbers in the committed table."""
 
 import math
 from collections.abc import Sequence
@@ -28,22 +28,22 @@ class Row:
     """One run. Errors are shares of a set at the final model; NaN: not measured."""
 
     part: str
-    """lenet, long, needle, lipschitz or lstm."""
+    """Part of the study: lenet, long, needle, lipschitz or lstm."""
     key: str
     method: str
-    """As in the key: solver and method of lenet, method of lstm."""
+    """Method as it stands in the key: solver and method of lenet, method of lstm."""
     batch: int
     lr: float
     """The base rate: the baseline's where it is scaled."""
     seed: int
     epochs: float
     updates: int
-    """That were made: fewer than planned if a loss was not finite."""
+    """Updates that were made: fewer than planned if a loss was not finite."""
     verdict: str
     validation_error: float = math.nan
     test_error: float = math.nan
     best_test_error: float = math.nan
-    """At any evaluation: chosen on the test set, so only a bound."""
+    """Lowest test error at any evaluation: chosen on the test set, so only a bound."""
     train_loss: float = math.nan
     first_lipschitz: float = math.nan
     """L(x, g) at the first step."""
@@ -54,14 +54,14 @@ class Row:
     """Whether it came before the last tenth of the run: else L may still be rising."""
     last_lipschitz: float = math.nan
     layer_ratios: str = ""
-    """By layer: first:median:last over the evaluated steps, LAYER=r:r:r and blanks between."""
+    """First, median and last ratio of each layer over the evaluated steps: LAYER=r:r:r LAYER=..."""
     seconds: float = math.nan
     """Wall time of the run, evaluation included, on one thread."""
     versions: str = ""
 
 
 def load(scale: Scale) -> list[tuple[Row, Run]]:
-    """The finished runs of the plan; runs of an older plan are not shown."""
+    """The finished runs of the plan; runs of an older plan are left out."""
     wanted = planned(scale)
     folders = sweep.finished(scale.runs / STUDY)
     found = load_runs([folder for folder in folders if folder.name in wanted])
@@ -75,7 +75,7 @@ def planned(scale: Scale) -> set[str]:
 
 
 def errors(scale: Scale) -> ErrorOf:
-    """Reads the validation error of a run from its folder, once."""
+    """The validation errors of the finished runs, read from their folders once."""
     known: dict[str, float] = {}
     for run in load_runs(sweep.finished(scale.runs / STUDY)):
         known[run.folder.name] = _judged(
@@ -85,7 +85,7 @@ def errors(scale: Scale) -> ErrorOf:
 
 
 def errors_of(rows: Sequence[Row]) -> ErrorOf:
-    """The same from the table."""
+    """The validation errors of the finished runs, from the rows of the table."""
     return {row.key: _judged(row.train_loss, row.validation_error) for row in rows}.get
 
 
@@ -156,7 +156,7 @@ def read_csv(path: Path) -> list[Row]:
 
 
 def _judged(train_loss: float, error: float) -> float:
-    """Not by the verdict: after few updates a loss still near ln 10 is slow and not dead."""
+    """The error, infinite without a finite loss; the verdict would take slow runs for dead ones."""
     return error if math.isfinite(train_loss) else math.inf
 
 

@@ -1,4 +1,4 @@
-"""How large the DATE study is: batches, epochs, grids and seeds of each part."""
+"""Sizes of the DATE study: batches, epochs, grids and seeds of each part."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ class Tuned:
 
 @dataclass(frozen=True, kw_only=True)
 class Lenet:
-    """Large batch against a baseline of LeNet."""
+    """LeNet with a large batch, against a baseline with a smaller one."""
 
     baseline: int = 1024
     batch: int = 8192
     epochs: float = 6.0
     """The paper has 30; its milestones and its warm-up scale with it."""
     long_epochs: float = 30.0
-    """Of the part long."""
+    """Epochs of the part long."""
     warmup: float = 2 / 30
     """w_0 as a share of the baseline's run: 2 epochs of 30."""
     solvers: tuple[tuple[str, Tuned], ...] = (
@@ -32,7 +32,7 @@ class Lenet:
     """The printed rate 1.25e-3 is in the middle of rmsprop's; DATE's are a tenth of the others,
     because its layer ratios go up to 10."""
     seeds: int = 2
-    """Of baseline, manual schedule and DATE; the toggles between have one."""
+    """Seeds of baseline, manual schedule and DATE; the toggles between them have one."""
     evaluations: int = 6
     ratio_every: int = 2
     """Steps between two layer ratios in the trace, where Fig. 12 shows them."""
@@ -46,11 +46,11 @@ class Needle:
     epochs: float = 4.0
     coarse: tuple[float, ...] = (2.5, 5.0, 10.0, 20.0, 40.0)
     fine: tuple[int, ...] = (-2, -1, 0, 1, 2)
-    """Steps from the best."""
+    """Exponents of `step`: positions around the best rate."""
     step: float = 1.006
-    """9.94 against 10."""
+    """Factor between neighbouring rates: that of 10 and 9.94."""
     seeds: int = 2
-    """Of the fine grid; the coarse one has the first."""
+    """Seeds of the fine grid; the coarse one has the first alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +74,9 @@ class Lstm:
     """The baseline's first; the last is the first to go if time runs out."""
     epochs: float = 3.0
     warmup: float = 0.2
-    """Of the run at the largest batch, which fixes w_0."""
+    """Warm-up as a share of the run at the largest batch, which fixes w_0."""
     date: tuple[float, ...] = (0.003, 0.01, 0.03)
-    """Tried at the baseline's batch, and nowhere else."""
+    """DATE's rates, tried at the baseline's batch and nowhere else."""
     rivals: tuple[tuple[str, str, tuple[float, ...]], ...] = (
         ("adam", "adam", (3e-4, 6e-4, 1e-3)),
         ("momentum", "momentum", (0.03, 0.1, 0.3)),
@@ -86,11 +86,11 @@ class Lstm:
     wide: tuple[float, ...] = (2e-3, 4e-3, 8e-3)
     """Adam beyond the printed grid, at the largest batch only."""
     seeds: int = 2
-    """Of the chosen ones at the largest batch, in the part lstm-seeds."""
+    """Seeds of the chosen methods at the largest batch, in the part lstm-seeds."""
 
     @property
     def baseline(self) -> int:
-        """B_0."""
+        """The baseline's batch B_0."""
         return self.batches[0]
 
     @property
@@ -101,11 +101,11 @@ class Lstm:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """How large the study is."""
+    """Sizes of the whole study."""
 
     dataset: str = "mnist"
     samples: int = 55_000
-    """N, training samples without those held out."""
+    """N, the number of training samples without those held out."""
     validation: int = 5_000
     lenet: Lenet = Lenet()
     needle: Needle = Needle()

@@ -1,1 +1,1 @@
-"""The DPSGD paper's MNIST study, its injected noise, and a comparison of topologies."""
+"""The DPSGD paper's MNIST study with its injected noise, and a comparison of topologies."""

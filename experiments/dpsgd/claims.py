@@ -1,4 +1,4 @@
-"""What the DPSGD paper says about its Figure 2, each with a criterion and what was measured.
+"""The DPSGD paper's claims about its Figure 2 are judged by criteria on the runs.
 
 The criteria were fixed before the runs were made, in the knowledge of a prototype's.
 """
@@ -13,7 +13,7 @@ from experiments.dpsgd import ssgd_star
 from experiments.dpsgd.rows import Row
 
 PAPER_DPSGD, PAPER_SSGD_STAR = 0.021, 0.057
-"""Test errors that the paper gives for MNIST."""
+"""Test errors that the paper reports for MNIST."""
 FAILED = 0.2
 """A test error above which SSGD counts as failed."""
 
@@ -36,7 +36,7 @@ def _percents(values: Sequence[float]) -> str:
 
 
 def dpsgd_error(rows: Sequence[Row], scale: Scale) -> Verdict:
-    """DPSGD's test error."""
+    """DPSGD reaches the paper's test error."""
     runs = _runs(rows, scale, "dpsgd")
     if not runs:
         return None
@@ -59,7 +59,7 @@ def dpsgd_is_stable(rows: Sequence[Row], scale: Scale) -> Verdict:
 
 
 def standardised_gap(rows: Sequence[Row], scale: Scale) -> Verdict:
-    """DPSGD against SSGD on standardised inputs."""
+    """DPSGD has a lower training loss than SSGD on standardised inputs."""
     pair = [_runs(rows, scale, name, inputs="standardised") for name in ("dpsgd", "ssgd")]
     if not all(pair):
         return None
@@ -70,7 +70,7 @@ def standardised_gap(rows: Sequence[Row], scale: Scale) -> Verdict:
 
 
 def window_of_alpha(rows: Sequence[Row], scale: Scale) -> Verdict:
-    """Larger rates, where DPSGD should work and SSGD should not."""
+    """DPSGD works at larger rates at which SSGD does not."""
     parts, met = [], []
     for alpha in (1.25, 1.5, 2.0):
         pair = [_runs(rows, scale, name, alpha) for name in ("dpsgd", "ssgd")]
@@ -100,7 +100,7 @@ def ssgd_rate(rows: Sequence[Row], scale: Scale) -> Verdict:
 
 
 def negative_correlation(rows: Sequence[Row], scale: Scale) -> Verdict:
-    """Where the learners are far apart, alpha_e is small."""
+    """alpha_e is small where the learners are far apart."""
     runs = _runs(rows, scale, "dpsgd")
     values = [row.correlation for row in runs if math.isfinite(row.correlation)]
     if not values:
@@ -127,7 +127,7 @@ def ssgd_star_is_worse(rows: Sequence[Row], scale: Scale) -> tuple[bool, str] | 
 
 
 def tuning_is_sharp(rows: Sequence[Row], scale: Scale) -> Verdict:
-    """How wide the range of sigma_0 is that works."""
+    """The range of sigma_0 that works is less than a factor of ten wide."""
     parts, met = [], []
     for alpha in sorted(ssgd_star.ALPHAS):
         for mode in ssgd_star.SEARCHED:

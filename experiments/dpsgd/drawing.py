@@ -1,4 +1,4 @@
-"""What the pictures have in common: looks by algorithm and kind, and curves over seeds."""
+"""Colours, markers and curves over seeds are the same in all figures of the DPSGD study."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

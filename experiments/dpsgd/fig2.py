@@ -60,7 +60,7 @@ def grid(scale: Scale, inputs: str) -> dict[str, Config]:
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make what is missing of one of PARTS.
+    """Make the missing runs of one of PARTS.
 
     Raises:
         UserError: there is no such part, or a run failed.
@@ -73,7 +73,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
 
 
 def publish(scale: Scale) -> None:
-    """Table and pictures of the finished runs, if there are any."""
+    """Write table and pictures of the finished runs, if there are any."""
     results = load(scale, STUDY) + load(scale, ssgd_star.STUDY)
     if not results:
         return

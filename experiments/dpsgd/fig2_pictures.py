@@ -1,4 +1,4 @@
-"""The pictures of the study of Figure 2."""
+"""Figures of the study of Figure 2, drawn from its finished runs."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CURVES_AT = (1.0, 1.5)
-"""Learning rates whose curves are drawn: the paper's, and the one SSGD* is searched at first."""
+"""Learning rates whose curves are drawn: the paper's, and that at which SSGD* is searched first."""
 RATIO_WINDOW = 7
 """Monitored steps over which alpha_e/alpha is averaged, weighted by ||g||^2."""
 INPUT_NAMES = {"unit": "inputs in [0, 1]", "standardised": "standardised inputs"}
 
 
 def pictures(results: Sequence[Result], scale: Scale) -> Iterator[tuple[str, "Figure"]]:
-    """File name and figure of each picture."""
+    """Yield file name and figure of each picture."""
     yield "fig2a.png", curves(results)
     yield "fig2b.png", rates(results)
     yield "fig2_errors.png", errors(results, scale)

@@ -1,4 +1,4 @@
-"""experiments/README.md, written from the committed tables alone, so that it cannot drift."""
+"""experiments/README.md is written from the committed tables alone, so that it cannot drift."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +86,7 @@ def write(scale: Scale) -> None:
 
 
 def missing(scale: Scale, rows: Sequence[Row], graphs: Sequence[Row]) -> list[str]:
-    """What has not been run yet, in words; nothing if all is there."""
+    """A line for each part that has missing runs; none if all are finished."""
     found = {row.key: row for row in (*rows, *graphs)}
     wanted = {f"the grid, {name}": fig2.grid(scale, key) for key, name in INPUT_NAMES.items()}
     wanted["the comparison of topologies"] = topologies.runs(scale)
@@ -122,7 +122,7 @@ def _seed(error: float, kind: str) -> str:
 
 
 def _provenance(rows: Sequence[Row]) -> str:
-    """How much was run, and with what."""
+    """Number of runs, core hours, and the versions they were made with."""
     versions = sorted({row.versions for row in rows})
     hours = sum(row.seconds for row in rows) / 3600
     return f"{len(rows)} runs, {hours:.1f} core hours, with {'; '.join(versions)}.\n"
@@ -169,7 +169,7 @@ def _error_line(group: Sequence[Row], alpha: float, algorithm: str, scale: Scale
 
 
 def _rates(rows: Sequence[Row], scale: Scale) -> str:
-    """What Fig. 2(b) shows, as numbers."""
+    """The curves of Fig. 2(b) as numbers."""
     lines = [
         "At alpha = 1; early, middle and late are the first, third and last fifth of the first "
         f"{scale.steps} steps:\n",

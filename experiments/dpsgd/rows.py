@@ -1,4 +1,4 @@
-"""What came of the runs of a study, as one row each: the numbers that are committed."""
+"""Each run of the DPSGD study is one row of numbers in a committed table."""
 
 import math
 from collections.abc import Sequence
@@ -56,23 +56,23 @@ class Row:
     kind: str
     """One of KINDS, at the horizon."""
     kind_fixed: str
-    """The same at the fixed time that runs of all lengths have in common."""
+    """Kind of the run at the fixed time that runs of all lengths have in common."""
     best_error: float = math.nan
     best_step: int = 0
     final_error: float = math.nan
     final_train_loss: float = math.nan
-    """Of w_a on the whole training set."""
+    """Loss of w_a on the whole training set."""
     ratio_early: float = math.nan
     """alpha_e/alpha, weighted by ||g||^2, in the first fifth of the fixed time; then the middle
     and the last fifth."""
     ratio_mid: float = math.nan
     ratio_late: float = math.nan
     correlation: float = math.nan
-    """Spearman's, between alpha_e/alpha and sigma_w^2 up to the fixed time."""
+    """Spearman's rank correlation of alpha_e/alpha and sigma_w^2 up to the fixed time."""
     sigma_w2_early: float = math.nan
     sigma_w2_late: float = math.nan
     bytes_per_step: float = math.nan
-    """Sent by a learner, on average."""
+    """Bytes that a learner sends, on average."""
     seconds: float = math.nan
     """Wall time of the run, monitoring included, on one thread."""
     versions: str = ""
@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """A row and the run it is of."""
+    """A run and its row."""
 
     row: Row
     run: Run
@@ -133,7 +133,7 @@ def row_of(run: Run, study: str, scale: Scale) -> Row:
 
 
 def kind(run: Run, until: int, late: int) -> str:
-    """Which of KINDS a run is at step `until`, judged by `late` steps before it."""
+    """The one of KINDS that a run is at step `until`, judged by the `late` steps before it."""
     at_end = until >= int(run.setting("steps"))
     bad = first_not_finite(run)
     if bad is not None and run.column("step")[bad] < until:
@@ -178,7 +178,7 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def read_csv(path: Path) -> list[Row]:
-    """What `write_csv` wrote; no rows if there is no file."""
+    """The rows that `write_csv` wrote; none if there is no file."""
     return [_row(table) for table in tables.read(path)]
 
 
@@ -210,7 +210,7 @@ def _mean(run: Run, name: str, window: tuple[float, float]) -> float:
 
 
 def _correlation(run: Run, until: int) -> float:
-    """A rank correlation: alpha_e may be negative, so that a logarithm would drop points."""
+    """Rank correlation of alpha_e/alpha and sigma_w^2: alpha_e < 0 has no logarithm."""
     ratio, spread = run.column("alpha_e_ratio"), run.column("sigma_w2")
     there = np.isfinite(ratio) & (spread > 0) & (run.column("step") < until)
     if there.sum() < 3:

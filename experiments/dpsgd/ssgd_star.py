@@ -20,7 +20,7 @@ from gossip.storage import folder as run_folder
 STUDY = "ssgd-star"
 LEARNERS = 5
 ALPHAS = (1.5, 1.0)
-"""1.5 first: there SSGD fails on every seed, as in the paper; 1 is the paper's own rate."""
+"""Rates, in order: at 1.5 SSGD fails on every seed, as in the paper; 1 is the paper's own rate."""
 SEARCHED = ("eval", "persist")
 LossOf = Callable[[str, Config], float | None]
 """Final training loss of a finished run, by its name and config; None if there is none."""
@@ -82,7 +82,7 @@ def bisection(
 
 
 def next_exponents(losses: Mapping[float, float], scale: Scale) -> list[float]:
-    """Where a bisection looks next, given the losses of all it has asked for.
+    """Exponents that a bisection tries next, given the losses of all it has tried.
 
     First the whole range at the scale's exponents; then, in each round, half-way between the best
     point and its two neighbours.

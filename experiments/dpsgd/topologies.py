@@ -1,4 +1,4 @@
-"""Which graph? n = 16 learners, nB = 2000, alpha = 1.5, inputs in [0, 1], over topologies."""
+"""Topologies compared: n = 16 learners, nB = 2000, alpha = 1.5, inputs in [0, 1]."""
 
 import sys
 
@@ -49,12 +49,12 @@ def runs(scale: Scale) -> dict[str, Config]:
 
 
 def certificates() -> dict[str, topologies.Certificate]:
-    """How fast each topology averages, by name."""
+    """The contraction of each topology, by name."""
     return {name: topologies.certificate(topologies.build(name, LEARNERS)) for name in TOPOLOGIES}
 
 
 def publish(scale: Scale) -> None:
-    """Table and picture of the finished runs, if there are any."""
+    """Write table and picture of the finished runs, if there are any."""
     results = load(scale, STUDY)
     if not results:
         return

@@ -1,4 +1,4 @@
-"""The picture of the comparison of topologies."""
+"""Figure of the comparison of topologies, drawn from its finished runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""make gpu-check: one GPU, under 8 minutes, no network; README.md says how to prepare a machine.
+"""The GPU code is checked on one GPU in under 8 minutes, without a network: `make gpu-check`.
 
 python -m experiments.gpu_check                                          on a machine with a GPU
 python -m experiments.gpu_check --device cpu --backend gloo --smoke      tries the code anywhere

@@ -15,7 +15,7 @@ class _Blocking:
         self._comm = comm
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the other's."""
+        """Forward every other attribute to the other communicator."""
         return getattr(self._comm, name)
 
     def start_mix(self, x: Tensor, w: csr_array) -> Pending:

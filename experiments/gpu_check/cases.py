@@ -1,4 +1,4 @@
-"""The equality battery's cases, the most telling first: time may run out."""
+"""The cases of the equality battery, the most telling first, as time may run out."""
 
 import contextlib
 import warnings
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import topologies
 
 CONSTANT = ("ring", "complete", "exponential")
-"""Topologies that are the same at every step and are tried all the same."""
+"""Topologies that are tried although W is the same at every step."""
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 MIXES, STEPS = "mixes", "steps"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Something that several processes and one are to get the same of."""
+    """A computation whose result is to be equal in several processes and in one."""
 
     what: str
-    """MIXES of random rows, or STEPS of training."""
+    """The computation: MIXES of random rows, or STEPS of training."""
     dtype: str
     topology: str
     algorithm: str = "-"
@@ -30,7 +30,7 @@ class Case:
 
 
 def cases(n: int, names: tuple[str, ...], *, graphs: bool) -> list[Case]:
-    """All of them for n learners.
+    """All cases for n learners.
 
     Args:
         n: learners.

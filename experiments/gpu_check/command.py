@@ -1,4 +1,4 @@
-"""The command line; it imports nothing that may be missing before it has looked for it."""
+"""The command line checks that every module is there before it imports one that may be missing."""
 
 import argparse
 import importlib.util
@@ -22,7 +22,7 @@ NEEDED = (
     "tomli_w",
     "tyro",
 )
-"""Modules; mpi4py is not among them, as torchrun does without."""
+"""Modules that must be installed; mpi4py need not be, as torchrun does without."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def check_imports(names: Sequence[str]) -> None:
 
 
 def check_nccl(file: Path | None) -> None:
-    """Raises UserError if there is no such library."""
+    """Check that the NCCL library exists."""
     if file is not None and not file.is_file():
         raise UserError(f"--nccl {file}: there is no such file; give the path of a libnccl.so.2")
 

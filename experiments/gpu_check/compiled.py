@@ -1,4 +1,4 @@
-"""torch.compile against none; a part of its own, as compiling may take longer than all else."""
+"""torch.compile is timed in a part of its own, as compiling may take longer than all else."""
 
 import importlib.util
 import sys
@@ -12,7 +12,7 @@ from gossip.errors import UserError
 
 
 def measure(job: Job) -> None:
-    """ResNets, compiled and not, in float32 and in bf16.
+    """Time ResNets, compiled and not, in float32 and in bf16.
 
     Raises:
         UserError: there is no GPU, or nothing that compiles for it.

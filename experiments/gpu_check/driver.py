@@ -1,4 +1,4 @@
-"""Part after part, each in processes of its own, and what came out of all of them."""
+"""The driver runs part after part, each in processes of its own, and shows all results."""
 
 import json
 import os
@@ -15,25 +15,25 @@ from experiments.gpu_check.running import Ended, run
 from gossip.errors import UserError, lookup
 
 TOTAL_SECONDS = 460.0
-"""Under 8 minutes with the table, whatever hangs."""
+"""Seconds for all parts: under 8 minutes with the table, whatever hangs."""
 LEAST_SECONDS = 20.0
-"""Below which a part is not begun."""
+"""Seconds left below which a part is not begun."""
 SHARE = 0.6
-"""Of a part's time limit, after which it begins nothing new: its processes have to start, too."""
+"""Share of a part's time limit after which it begins nothing new: starting takes the rest."""
 SHARED_GPUS = "NCCL_MULTI_RANK_GPU_ENABLE"
 """Lets NCCL 2.31 put several processes on one GPU."""
 
 
 @dataclass
 class Driver:
-    """What the user wants, and what has come of it so far."""
+    """The user's options, and the results so far."""
 
     device: str
     backend: str
     smoke: bool
     nccl: Path | None
     only: Sequence[str]
-    """Names of parts; none: all."""
+    """Names of the parts to run; none: all."""
     out: Path
     outcomes: list[Outcome] = field(default_factory=list)
     _able: dict[int, bool] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Driver:
         self._note(report.judged(part, ended, self.out, notes))
 
     def _processes(self, part: Part, notes: list[str]) -> int:
-        """As many as the part wants, or else as there are GPUs."""
+        """The number of processes that the part wants, or else the number of GPUs."""
         wanted = part.processes
         if wanted not in self._able:
             ended = self._ended(probe(wanted), wanted)

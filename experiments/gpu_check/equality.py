@@ -1,4 +1,4 @@
-"""Several processes on GPUs against all learners in one process, on the same card.
+"""Several processes on GPUs get the same as all learners in one process, on the same card.
 
 Started by the driver as python -m gossip.launch -n P --module experiments.gpu_check.equality.
 """
@@ -27,7 +27,7 @@ from gossip.config.compute import Compute
 from gossip.task.device import place
 
 STAYS = 0.9
-"""Share of a mixed row in the next; the rest is new, or all rows would soon be the same."""
+"""Share of a mixed row in the next one; the rest is new, or all rows would soon be equal."""
 NEW_ROWS = 8
 BATCH, WIDTH = 4, 16
 SLEEPS, MOST_SECONDS = 0.1, 2e-3
@@ -36,14 +36,14 @@ SLEEPS, MOST_SECONDS = 0.1, 2e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Result(Case):
-    """How far the two were apart."""
+    """The largest difference of the two in one case."""
 
     backend: str
     device: str
     processes: int
     learners: int
     count: int
-    """Mixes, or steps."""
+    """Number of mixes, or of steps."""
     difference: float
     """Largest |a - b| / (1 + |b|) over all of them; NaN where a number was."""
     tolerance: float
@@ -148,7 +148,7 @@ def rows(n: int, d: int) -> Tensor:
 
 
 def sleeping(comm: Communicator) -> Callable[[], None]:
-    """What lets this process be late now and then, each at other times."""
+    """A function that makes this process late now and then, each process at other times."""
     late = np.random.default_rng(comm.process)
 
     def sleep() -> None:

@@ -1,4 +1,4 @@
-"""The first part: what the machine is, into machine.json; no GPU, no check."""
+"""The first part writes the facts of the machine into machine.json; without a GPU, no check."""
 
 import importlib.util
 import shutil
@@ -18,7 +18,7 @@ def describe(job: Job) -> None:
 
 
 def gpu(device: str) -> dict[str, Any]:
-    """The first GPU, and how many there are; none where the CPU is to be used."""
+    """Name of the first GPU and the number of GPUs; none where the CPU is to be used."""
     if device != "cuda":
         return {"gpus": 0}
     first = torch.cuda.get_device_properties(0)

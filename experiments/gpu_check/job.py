@@ -1,4 +1,4 @@
-"""What all parts are: a process, or several that know each other, and how they end."""
+"""Every part is a job of one process or several, and ends with the same exit codes."""
 
 import sys
 from collections.abc import Callable
@@ -22,23 +22,23 @@ from gossip.task.device import place
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What the driver tells a part."""
+    """The options that the driver passes to a part."""
 
     file: Path
-    """Gets the rows."""
+    """File that the rows are written to."""
     device: str = "cuda"
-    """cuda or cpu."""
+    """Device: cuda or cpu."""
     backend: str = "nccl"
-    """Between processes."""
+    """Backend between processes."""
     learners: int = 1
-    """In all processes together."""
+    """Number of learners in all processes together."""
     seconds: float = 60.0
-    """After which nothing new is begun."""
+    """Seconds after which nothing new is begun."""
     smoke: bool = False
 
     @property
     def size(self) -> Size:
-        """How much is tried."""
+        """The size that these options choose."""
         return SMOKE if self.smoke else FULL
 
 
@@ -73,7 +73,7 @@ def _exit_code(part: Callable[[Job], None]) -> int:
 
 
 def say(comm: Communicator, text: str) -> None:
-    """To the part's log, once for all processes."""
+    """Print a line to the part's log, once for all processes."""
     if comm.process == 0:
         print(text, file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""How much of a step's exchange hides behind its gradient, on a ring, and what a step takes."""
+"""The share of a step's exchange that hides behind its gradient is measured on a ring."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ STEP, IN_TURN = "step", "step without overlap"
 
 
 def measure(job: Job, comm: Communicator) -> None:
-    """All rows, each case written as it comes."""
+    """Measure all rows; each case is written as it comes."""
     for found in rows(job, comm):
         if comm.process == 0:
             table.append(found, job.file)

@@ -1,4 +1,4 @@
-"""The parts, in order, and how each is started."""
+"""The list of parts, in order, with the command that starts each."""
 
 import importlib.util
 import sys
@@ -13,20 +13,20 @@ MODULES = "experiments.gpu_check"
 
 @dataclass(frozen=True)
 class Part:
-    """Something that is tried in processes of its own."""
+    """A part of the check, in processes of its own."""
 
     name: str
-    """Of its file, and in the table."""
+    """Name of its file, and in the table."""
     module: str
     seconds: float
-    """Time limit, the start of the processes included."""
+    """Time limit in seconds, the start of the processes included."""
     learners: int = 1
     processes: int = 0
-    """Wanted; 0: it is a single process that needs no launcher."""
+    """Number of processes; 0: a single one that needs no launcher."""
     extension: str = "csv"
 
     def file(self, out: Path) -> Path:
-        """What it writes."""
+        """The file that it writes."""
         return out / f"{self.name}.{self.extension}"
 
 
@@ -34,12 +34,12 @@ FACTS = Part("machine", "facts", 60, extension="json")
 
 
 def probe(processes: int) -> Part:
-    """Whether so many processes can work together."""
+    """The part that finds out whether this number of processes can work together."""
     return Part(f"probe-{processes}", "probe", 60, processes, processes)
 
 
 def parts(*, smoke: bool) -> list[Part]:
-    """What is tried once the machine is known; what matters most comes first."""
+    """The parts that are run once the machine is known; the most important come first."""
     if smoke:
         several = [_equality(4, 2, 60), Part("overlap", "overlap", 60, 2, 2)]
     else:
@@ -57,14 +57,14 @@ def _equality(learners: int, processes: int, seconds: float) -> Part:
 
 
 def command(part: Part, processes: int, options: list[str]) -> list[str]:
-    """What starts a part."""
+    """The command that starts a part."""
     module = f"{MODULES}.{part.module}"
     start = launcher(processes, module) if part.processes else [sys.executable, "-m", module]
     return [*start, "--learners", str(part.learners), *options]
 
 
 def launcher(processes: int, module: str) -> list[str]:
-    """By MPI where it is installed, else by torchrun, which needs only torch."""
+    """The launcher of a part: MPI where it is installed, else torchrun, which needs torch alone."""
     if importlib.util.find_spec("mpi4py") and _has_mpirun():
         launch = ["gossip.launch", "-n", str(processes), "--module", module, "--"]
     else:

@@ -1,4 +1,4 @@
-"""Whether so many processes can use the GPUs of this machine: one mean and one mix."""
+"""One mean and one mix show whether a number of processes can use this machine's GPUs."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the parts came to: the tables on the terminal, and the exit code."""
+"""The report prints the results of the parts as tables, and gives the exit code."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a part came to."""
+    """The result of a part."""
 
     part: str
     result: str
@@ -36,7 +36,7 @@ class Outcome:
 
 
 def judged(part: Part, ended: Ended, out: Path, notes: list[str]) -> Outcome:
-    """How a part has ended, by its exit code and, of equalities, by its file."""
+    """The outcome of a part, by its exit code and, for equalities, by its file."""
     said = [*notes, *(f"{LEFT_OUT}{text}" for text in ended.left_out)]
     wrong = unequal(part.file(out)) if part.module == "equality" else []
     said += [f"{len(wrong)} equalities do not hold, the first: {wrong[0]}"] if wrong else []
@@ -61,7 +61,7 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
 
 
 def show(outcomes: Sequence[Outcome], parts: Sequence[Part], out: Path) -> None:
-    """All tables, those of what was done first."""
+    """Print all tables, those of the parts in the order in which they ran."""
     console = Console(width=140)
     for part in parts:
         if part.module == "equality":

@@ -1,4 +1,4 @@
-"""One part in processes of its own: it ends, or it is ended."""
+"""A part runs in processes of its own until it ends, or until its time is up and it is killed."""
 
 import os
 import signal
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_SECONDS = 12.0
-"""From the order to end to the kill: `gossip.launch` takes up to 8 s to end its processes."""
+"""Seconds from SIGTERM to SIGKILL: `gossip.launch` takes up to 8 s to end its processes."""
 LEFT_OUT, CANNOT = "left out: ", "cannot: "
-"""How a line of a log begins that says what is not done, and why a part cannot be run here.
+"""Prefixes of the lines of a log that say what is left out, and why a part cannot be run here.
 
 The exit code does not tell the latter: torchrun's is 1, whatever its processes end with.
 """
@@ -19,21 +19,21 @@ The exit code does not tell the latter: torchrun's is 1, whatever its processes 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a part ended."""
+    """The end of a part: its exit code and its log."""
 
     code: int | None
-    """None: its time was up."""
+    """Exit code; None: its time was up."""
     seconds: float
     log: str
 
     @property
     def cannot(self) -> str | None:
-        """Why it cannot be run here, if it says so."""
+        """The reason that its log gives for not running here, if there is one."""
         return next(iter(self._after(CANNOT)), None)
 
     @property
     def left_out(self) -> list[str]:
-        """What it says that it does not do."""
+        """The cases that its log says are left out."""
         return self._after(LEFT_OUT)
 
     @property

@@ -1,4 +1,4 @@
-"""How much is tried: on one large GPU, and in the smoke test of the code."""
+"""Sizes of the check: on one large GPU, and in the smoke test of its code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ Widths = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What the parts range over."""
+    """The models, sizes and numbers of learners that the parts range over."""
 
     topologies: tuple[str, ...] = ()
-    """Of the equality battery; none: all that it is for."""
+    """Topologies of the equality battery; none: all that it is for."""
     mixes: int = 200
     steps: int = 12
-    """Of a trajectory."""
+    """Steps of a trajectory."""
     d: int = 10_007
     """Numbers in a row that is mixed."""
     rounds: int = 9
@@ -22,13 +22,13 @@ class Size:
     overlap_models: tuple[tuple[Widths, int], ...] = (((512, 512), 128), ((4096, 4096, 1024), 1024))
     """Hidden layers and the batch of a learner."""
     stacks: tuple[int, ...] = (5, 16, 64, 256)
-    """Learners with an MLP each."""
+    """Numbers of learners with an MLP each."""
     mlp_batch: int = 32
     resnet_learners: int = 16
     resnet_batch: int = 32
     resnet_options: Mapping[str, int] = field(default_factory=dict)
     switched_learners: int = 2
-    """Whose ResNets are computed in several ways."""
+    """Learners whose ResNets are computed in several ways."""
     switched_batch: int = 128
 
 

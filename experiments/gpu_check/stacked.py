@@ -1,4 +1,4 @@
-"""All learners in one process, against one torch model with all samples: time and memory."""
+"""All learners in one process are timed against one torch model with all samples."""
 
 import gc
 import sys
@@ -21,11 +21,11 @@ from gossip.task.device import place
 
 Step = Callable[[], None]
 STEPS = 3
-"""In which the largest use of memory shows."""
+"""Number of steps in which the peak of memory use shows."""
 
 
 def measure(job: Job) -> None:
-    """All rows, each case written as it comes."""
+    """Measure all rows; each case is written as it comes."""
     for found in rows(job):
         table.append(found, job.file)
 
@@ -39,7 +39,7 @@ def rows(job: Job) -> Iterator[list[Row]]:
 
 
 def peak_mib(make: Callable[[], Step], device: torch.device) -> float:
-    """What is allocated on a GPU at most, from nothing to the end of some steps; NaN on a CPU."""
+    """Peak memory allocated on a GPU, from nothing to the end of some steps; NaN on a CPU."""
     if device.type != "cuda":
         return NAN
     gc.collect()

@@ -1,4 +1,4 @@
-"""What the switches of [compute] do to a step: the sides of a case take turns."""
+"""Steps with each switch of [compute] on and off are timed in turn."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ GRAPH_LEARNERS = 16
 
 
 def measure(job: Job) -> None:
-    """All rows, each case written as it comes."""
+    """Measure all rows; each case is written as it comes."""
     for found in rows(job):
         table.append(found, job.file)
 

@@ -1,4 +1,4 @@
-"""Clocks that are read when the GPU has nothing left to do."""
+"""Clocks are read when the GPU has nothing left to do."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What is trained in one process: a step as a run takes it, and a plain torch model beside it."""
+"""A step as a run takes it, in one process, and a plain torch model to compare it with."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,11 +44,11 @@ class Net:
     """A model and random data that fit together."""
 
     model: str
-    """In `gossip.models.MODELS`."""
+    """Name in `gossip.models.MODELS`."""
     dataset: str
-    """A function in `experiments.bench.workload`."""
+    """Data set, the name of a function in `experiments.bench.workload`."""
     options: Mapping[str, int] = field(default_factory=dict)
-    """Of the model."""
+    """Options of the model."""
 
     def config(self, n: int, batch: int, compute: Compute) -> Config:
         """DPSGD on a ring of n learners; batches are drawn with replacement."""
@@ -71,7 +71,7 @@ class Net:
         return _plain_step(self, Bench(config, Stacked(1)))
 
     def module(self, dataset: Dataset) -> nn.Module:
-        """For the inputs and classes of a data set."""
+        """The torch module for the inputs and classes of a data set."""
         return MODELS[self.model](dataset.input_shape, dataset.num_classes, **self.options)
 
 

@@ -1,1 +1,1 @@
-"""`python -m experiments.lena`: the LENA paper's tables and figures."""
+"""The LENA paper's tables and figures: `python -m experiments.lena`."""

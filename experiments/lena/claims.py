@@ -1,4 +1,4 @@
-"""What the LENA paper says, each with a criterion and what was measured.
+"""The LENA paper's claims are judged by criteria on the runs.
 
 The criteria were fixed before the runs were made, for our set-up: the paper's numbers are of
 ResNets, on validation sets that overlap the training sets.
@@ -21,7 +21,7 @@ def _scores(rows: Rows, name: str) -> dict[int, float] | None:
 
 
 def lena_is_best(rows: Rows) -> Verdict:
-    """LENA against LSW and AdaScale at each n."""
+    """LENA is at least as accurate as LSW and AdaScale at each n."""
     found = {name: _scores(rows, name) for name in DIAGONAL}
     lena, others = found["LENA"], [found["LSW"], found["AdaScale"]]
     if lena is None or None in others:
@@ -32,7 +32,7 @@ def lena_is_best(rows: Rows) -> Verdict:
 
 
 def lsw_degrades(rows: Rows) -> Verdict:
-    """LSW at the smallest and the largest n."""
+    """LSW loses accuracy from the smallest to the largest n."""
     found = _scores(rows, "LSW")
     if found is None:
         return None
@@ -41,7 +41,7 @@ def lsw_degrades(rows: Rows) -> Verdict:
 
 
 def lena_keeps_accuracy(rows: Rows) -> Verdict:
-    """LENA against the single worker."""
+    """LENA keeps the single worker's accuracy."""
     found, target = _scores(rows, "LENA"), 100 * rows.target()
     if found is None or math.isnan(target):
         return None
@@ -51,7 +51,7 @@ def lena_keeps_accuracy(rows: Rows) -> Verdict:
 
 
 def lena_is_quickest(rows: Rows) -> Verdict:
-    """Epochs to the easier target at the largest n at which LENA and another reach it always."""
+    """LENA is first at the easier target, at the largest n at which two methods reach it."""
     for n in sorted(rows.study.learners, reverse=True):
         groups = {name: rows.group(cell(*parts), n) for name, parts in DIAGONAL.items()}
         if not all(groups.values()):
@@ -79,7 +79,7 @@ def _cells(rows: Rows) -> dict[tuple[str, str], float] | None:
 
 
 def state_aware_is_best(rows: Rows) -> Verdict:
-    """The warm-ups under each scaling."""
+    """The state-aware warm-up is the best under each scaling."""
     found = _cells(rows)
     if found is None:
         return None
@@ -92,7 +92,7 @@ def state_aware_is_best(rows: Rows) -> Verdict:
 
 
 def lena_scaling_is_best(rows: Rows) -> Verdict:
-    """The scalings under each warm-up."""
+    """LENA's scaling is the best under each warm-up."""
     found = _cells(rows)
     if found is None:
         return None
@@ -105,7 +105,7 @@ def lena_scaling_is_best(rows: Rows) -> Verdict:
 
 
 def five_percent(rows: Rows) -> Verdict:
-    """Alpha = 5 % against the best alpha, seed 0."""
+    """Alpha = 5 % is close to the best alpha, on seed 0."""
     parts, met = [], []
     for n in rows.study.few_learners:
         found = {a: score(rows.group(lena_at(a), n, seeds=1)) for a in rows.study.alphas}
@@ -118,7 +118,7 @@ def five_percent(rows: Rows) -> Verdict:
 
 
 def variance_grows(rows: Rows) -> Verdict:
-    """The whole model's gradient variance, early and late in LENA's runs."""
+    """The whole model's gradient variance is larger late in LENA's runs than early."""
     parts, met = [], []
     for n in rows.study.learners:
         group = [row for row in rows.group(cell("lena", "state-aware"), n) if not row.lost]
@@ -131,7 +131,7 @@ def variance_grows(rows: Rows) -> Verdict:
 
 
 def layers_differ(rows: Rows) -> Verdict:
-    """The least and the greatest of the layers' gradient variances."""
+    """The greatest of the layers' gradient variances is well above the least."""
     parts, met = [], []
     for n in rows.study.learners:
         group = [row for row in rows.group(cell("lena", "state-aware"), n) if not row.lost]
@@ -144,7 +144,7 @@ def layers_differ(rows: Rows) -> Verdict:
 
 
 def all_layers_are_better(rows: Rows) -> Verdict:
-    """LENA on half of the layers and on all, seed 0."""
+    """LENA on all layers is at least as accurate as on half of them, on seed 0."""
     parts, met = [], []
     for n in rows.study.layer_learners:
         whole = score(rows.group(cell("lena", "state-aware"), n, seeds=1))
@@ -157,7 +157,7 @@ def all_layers_are_better(rows: Rows) -> Verdict:
 
 
 def layers_end_apart(rows: Rows) -> Verdict:
-    """When the first and the last layer of LENA's runs are warm."""
+    """The last layer of LENA's runs is warm much later than the first."""
     parts, met = [], []
     for n in rows.study.learners:
         group = [row for row in rows.group(cell("lena", "state-aware"), n) if not row.lost]

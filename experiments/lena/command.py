@@ -33,7 +33,7 @@ class Command(Options):
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make what is missing of one of PARTS, and before it of what tunes its base rate.
+    """Make the missing runs of one of PARTS, and before them those that tune its base rate.
 
     Raises:
         UserError: there is no such part, or a run failed.
@@ -45,7 +45,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
 
 
 def tuned(scale: Scale, task: Task, *, jobs: int) -> float:
-    """The base rate of a task, after the runs that decide it.
+    """Make the runs that decide the base rate of a task; gives the base rate.
 
     Raises:
         UserError: one of them failed.
@@ -60,7 +60,7 @@ def tuned(scale: Scale, task: Task, *, jobs: int) -> float:
 
 
 def publish(scale: Scale) -> None:
-    """Table and pictures of the finished runs, if there are any."""
+    """Write table and pictures of the finished runs, if there are any."""
     results, made = load(scale), plan.study(scale)
     if results:
         rows = Rows(made, {key: result.row for key, result in results.items()})

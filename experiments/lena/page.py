@@ -1,4 +1,4 @@
-"""experiments/lena.md, written from the committed table alone, so that it cannot drift."""
+"""experiments/lena.md is written from the committed table alone, so that it cannot drift."""
 
 import math
 from pathlib import Path
@@ -102,7 +102,7 @@ CAVEATS = """\
 
 
 def path(scale: Scale) -> Path:
-    """Where the page goes."""
+    """The file that the page is written to."""
     return scale.page.with_name("lena.md")
 
 
@@ -136,7 +136,7 @@ def write(scale: Scale) -> None:
 
 
 def wanted(made: Study, rows: Rows) -> dict[str, list[str] | None]:
-    """The names of all runs of each part; None where they hang on a base rate not known yet."""
+    """The names of all runs of each part; None where they depend on a base rate not known yet."""
     found: dict[str, list[str] | None] = {
         "base rate": list(plan.base_grid(made, made.main)),
         "base rate of cifar": list(plan.base_grid(made, made.small)),
@@ -148,7 +148,7 @@ def wanted(made: Study, rows: Rows) -> dict[str, list[str] | None]:
 
 
 def missing(rows: Rows) -> list[str]:
-    """What has not been run yet, in words; nothing if all is there."""
+    """A line for each part that has missing runs; none if all are finished."""
     lines = []
     for name, keys in wanted(rows.study, rows).items():
         if keys is None:
@@ -177,7 +177,7 @@ def _head(made: Study) -> str:
 
 
 def _trials(rows: Rows, task: Task) -> str:
-    """The single worker at all base rates."""
+    """Table of the single worker's errors at all base rates."""
     chosen, lines = rows.base_rate(task), []
     for lr in rows.study.rates:
         row = rows.found.get(key(task, SINGLE, 1, lr, 0))

@@ -1,4 +1,4 @@
-"""The pictures of the LENA study."""
+"""Figures of the LENA study, drawn from its finished runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ LENA = cell(*DIAGONAL["LENA"])
 
 
 def pictures(rows: Rows, results: Mapping[str, Result]) -> Iterator[tuple[str, "Figure"]]:
-    """Name and figure of each."""
+    """Yield file name and figure of each picture."""
     book = Book(rows, results)
     yield "lena_table1.png", book.table1()
     yield "lena_fig6.png", book.curves()
@@ -47,7 +47,7 @@ def learners_axis(axes: "Axes", learners: Sequence[int]) -> None:
 
 
 class Book:
-    """Draws from rows what all seeds say, and from the runs what happened within."""
+    """Draws the figures: means over seeds from the rows, curves from the traces of the runs."""
 
     def __init__(self, rows: Rows, results: Mapping[str, Result]) -> None:
         self.rows, self.results = rows, results
@@ -119,7 +119,7 @@ class Book:
         return figure
 
     def warmup(self) -> "Figure":
-        """Fig. 7: when each layer is warm."""
+        """Fig. 7: the epochs after which each layer is warm."""
         with new_figure(9, 3.8) as figure:
             axes = figure.subplots()
             width = 0.8 / len(self.made.learners)
@@ -153,7 +153,7 @@ class Book:
         return figure
 
     def _runs(self, recipe: Recipe, n: int) -> list[Run]:
-        """That of seed 0, if it is there."""
+        """The run of seed 0, in a list that is empty while it is missing."""
         return [self.results[r.key].run for r in self.rows.group(recipe, n, seeds=1)]
 
     def _lines(self, axes: "Axes", group: Sequence[Row], color: str, label: str) -> None:

@@ -1,4 +1,4 @@
-"""The runs of the LENA paper's study and of its rivals: what is shared, and what each run is.
+"""The plan of the LENA study, and of its rivals', names every run and gives its config.
 
 All runs of one task see the same training samples equally often, E epochs of them in batches of B
 per learner, from the same seeds. A run's name says all in which it differs from the others, so
@@ -15,7 +15,7 @@ from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.config.presets import PRESETS
 
 STUDY = "lena"
-"""Folder of the runs, of `experiments.rivals` too."""
+"""Name of the folder that the runs lie in, those of `experiments.rivals` too."""
 
 SCALINGS = ("linear", "adascale", "lena")
 WARMUPS = ("none", "fixed", "state-aware")
@@ -33,21 +33,21 @@ ErrorOf = Callable[[str], float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is learned, and for how long."""
+    """A data set, a model, and the number of epochs."""
 
     dataset: str
     model: str
     samples: int
-    """N, training samples without those held out."""
+    """N, the number of training samples without those held out."""
     validation: int
     epochs: float
     prefix: str = ""
-    """Of the names of its runs."""
+    """Prefix of the names of its runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """How large both studies are."""
+    """Sizes of this study and of `experiments.rivals`."""
 
     main: Task = Task(
         dataset="fashion-mnist", model="cnn", samples=55_000, validation=5_000, epochs=4.0
@@ -56,21 +56,21 @@ class Study:
         dataset="cifar10", model="cnn-bn", samples=45_000, validation=5_000, epochs=4.0,
         prefix="cifar-",
     )  # fmt: skip
-    """A second task, in little: one seed, two n."""
+    """A second, small task: one seed, two n."""
     long: Task = Task(
         dataset="fashion-mnist", model="cnn", samples=55_000, validation=5_000, epochs=20.0,
         prefix="long-",
     )  # fmt: skip
     """The first for five times as long: are there only too few updates?"""
     batch: int = 32
-    """B, of each learner."""
+    """B, the batch of each learner."""
     evaluations: int = 12
-    """Per run, about."""
+    """Approximate number of evaluations of a run."""
     learners: tuple[int, ...] = (8, 16, 32, 64, 128)
     few_learners: tuple[int, ...] = (8, 32, 128)
-    """Of Table 3."""
+    """Values of n in Table 3."""
     layer_learners: tuple[int, ...] = (32, 128)
-    """Of Fig. 4."""
+    """Values of n in Fig. 4."""
     small_learners: tuple[int, ...] = (8, 32)
     long_learners: tuple[int, ...] = (16, 64)
     rival_learners: tuple[int, ...] = (16, 64)
@@ -78,14 +78,14 @@ class Study:
     """Base rates tried on the single worker."""
     base_seeds: int = 3
     seeds: int = 2
-    """Of each cell of Table 2 and of each tuned rival."""
+    """Seeds of each cell of Table 2 and of each tuned rival."""
     alphas: tuple[float, ...] = (0.01, 0.03, 0.05, 0.07, 0.09)
     """Lengths of LENA's warm-up, Table 3."""
     share: float = 0.5
-    """Of the layers that have a rate of their own, Fig. 4."""
+    """Share of the layers that have a rate of their own, Fig. 4."""
     share_seeds: int = 3
     rivals: tuple[str, ...] = ()
-    """Of `experiments.rivals.RIVALS`; none: all."""
+    """Names of `experiments.rivals.plan.RIVALS`; none: all."""
 
 
 FULL = Study()
@@ -148,7 +148,7 @@ def cell(scaling: str, warmup: str, *, alpha: float | None = None, **share: floa
 
 
 SINGLE = cell("none", "none")
-"""With n = 1: what the target is measured by."""
+"""The single worker's method, with n = 1: its error is the target."""
 
 
 def lena_at(alpha: float) -> Recipe:
@@ -222,7 +222,7 @@ def base_rate(made: Study, task: Task, error_of: ErrorOf) -> float | None:
 
 
 def base_grid(made: Study, task: Task) -> dict[str, Config]:
-    """What tunes the base rate: the single worker at all rates, seed 0."""
+    """The runs that tune the base rate: the single worker at all rates, seed 0."""
     runs = Runs(made, task)
     for lr in made.rates:
         runs.add(SINGLE, 1, lr, 0)
@@ -279,7 +279,7 @@ def _fig4(runs: Runs, lr: float) -> None:
 
 SMALL = {name: cell(*parts) for name, parts in DIAGONAL.items()}
 SMALL["DPSGD"] = Recipe(name="dpsgd-ring", algorithm="dpsgd")
-"""What the second task compares."""
+"""Methods that are compared on the second task."""
 
 
 def _cifar(runs: Runs, lr: float) -> None:
@@ -292,7 +292,7 @@ LONG = {name: cell(*parts) for name, parts in DIAGONAL.items()} | {
     "LENA, alpha = 1 %": lena_at(0.01),
     "LENA, no warm-up": cell("lena", "none"),
 }
-"""What is run for longer; chosen after the short runs, where LENA's warm-up was the weak point."""
+"""Methods that run for longer; chosen after the short runs, where LENA's warm-up was weak."""
 
 
 def _long(runs: Runs, lr: float) -> None:

@@ -1,4 +1,4 @@
-"""What came of the runs of the LENA study and of its rivals, as one row each: what is committed."""
+"""Each run of the LENA study and of its rivals is one row of numbers in a committed table."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,26 +40,26 @@ class Row:
     seed: int
     epochs: float
     updates: int
-    """Planned."""
+    """Number of planned updates."""
     steps: int
-    """Made: fewer if a loss was not finite."""
+    """Updates that were made: fewer if a loss was not finite."""
     verdict: str
     lost: bool
     """Diverged, or ended with less than half of its best accuracy."""
     half_error: float = math.nan
-    """After half of the data, where the paper compares."""
+    """Error after half of the data, where the paper compares."""
     best_error: float = math.nan
     last_error: float = math.nan
     test_error: float = math.nan
     """Test error where the validation error was lowest."""
     last_test_error: float = math.nan
     target_epochs: float = math.nan
-    """Until the validation error was at most the single worker's best, mean over its seeds; NaN:
+    """Epochs until the validation error was at most the single worker's mean best error; NaN:
     never."""
     target_updates: float = math.nan
     target_seconds: float = math.nan
     easy_epochs: float = math.nan
-    """The same with SLACK."""
+    """Epochs until the validation error was at most SLACK above that target; NaN: never."""
     easy_updates: float = math.nan
     grad_var_early: float = math.nan
     """Gradient variance of the whole model, mean over the first third of the run."""
@@ -72,10 +72,10 @@ class Row:
     """Epochs until the first layer had its full rate, and the last of those that got there."""
     warm_last: float = math.nan
     cold: int = 0
-    """Layers that never had it, of all in the model."""
+    """Number of layers that never had their full rate, of the `layers` in the model."""
     layers: int = 0
     bytes_per_step: float = math.nan
-    """Sent by a learner, on average."""
+    """Bytes that a learner sends, on average."""
     seconds: float = math.nan
     """Wall time of the run on one thread, evaluation included."""
     versions: str = ""
@@ -83,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """A row and the run it is of."""
+    """A run and its row."""
 
     row: Row
     run: Run
@@ -98,7 +98,7 @@ def error_of(folder: Path, config: Config) -> float | None:
 
 
 def errors(rows: Iterable[Row]) -> ErrorOf:
-    """The same from rows, by name."""
+    """The best validation errors of rows by name, infinite for lost runs."""
     found = {row.key: math.inf if row.lost else row.best_error for row in rows}
     return found.get
 
@@ -177,7 +177,7 @@ _SETTINGS = (
 
 
 def traces(run: Run, name: str) -> dict[str, np.ndarray]:
-    """What was recorded of each layer, by layer: [rows] where there is something."""
+    """The values recorded of each layer, by layer: [rows]; layers without any are left out."""
     return {k: values for k, values in by_layer(run, name).items() if np.isfinite(values).any()}
 
 
@@ -197,7 +197,7 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def read_csv(path: Path) -> dict[str, Row]:
-    """What `write_csv` wrote, by name; empty if there is no file."""
+    """The rows that `write_csv` wrote, by name; empty if there is no file."""
     found = map(tables.filled, tables.read(path))
     return {table["key"]: msgspec.convert(table, Row, strict=False) for table in found}
 

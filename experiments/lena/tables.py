@@ -1,4 +1,4 @@
-"""Cells of the tables of both pages: errors over seeds, and when a target was reached."""
+"""Rows of a study are grouped over seeds, and scored for the pages of LENA and of the rivals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ GUESSING = 0.9
 
 
 class Rows:
-    """The rows of a study, found by what they are of."""
+    """The rows of a study, found by recipe, n, task and base rate."""
 
     def __init__(self, study: Study, found: Mapping[str, Row]) -> None:
         self.study, self.found = study, found
@@ -51,7 +51,7 @@ class Rows:
 
 
 def until(rows: Sequence[Row], name: str, form: str = ".2f") -> str:
-    """Mean of what it took to the target; N/A if no run got there, counted if only some did."""
+    """Mean cost of reaching the target; N/A if no run reached it, with a count if only some did."""
     if not rows:
         return "-"
     values = [getattr(row, name) for row in rows if math.isfinite(getattr(row, name))]

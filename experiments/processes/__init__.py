@@ -1,1 +1,1 @@
-"""Studies of real processes: stragglers, and learners that are lost."""
+"""Studies of real processes: stragglers in real time, and learners that are killed."""

@@ -1,4 +1,4 @@
-"""Jobs of 16 real processes, for what only they can show: real time, and real deaths."""
+"""Jobs of 16 real processes are launched and watched, for times and deaths that are real."""
 
 import os
 import subprocess
@@ -17,11 +17,11 @@ WATCH_SECONDS = 0.1
 LIMIT_SECONDS = 1800.0
 
 Watch = Callable[[int], None]
-"""Told, while a job runs, the newest step in its trace."""
+"""Called while a job runs, with the newest step in its trace."""
 
 
 def launched(arguments: Sequence[str], out: Path, watch: Watch = lambda step: None) -> str:
-    """Run gossip.launch with 16 processes and wait for it; what it has printed.
+    """Run gossip.launch with 16 processes and wait for it; gives what it has printed.
 
     Raises:
         UserError: it failed; what it printed is in the file beside the folder.

@@ -1,4 +1,4 @@
-"""The default study with three processes killed on the way: does it end where others end?
+"""The default study is trained with three of its processes killed on the way, and undisturbed.
 
 python -m experiments.processes.lost [--seeds 0 1 2]    about 2 minutes a seed on 2 quiet cores
 
@@ -39,7 +39,7 @@ class Command:
     """Train the default study while its processes are killed."""
 
     seeds: tuple[int, ...] = (0, 1, 2)
-    """Each is trained twice, disturbed and not."""
+    """Seeds, each of which is trained twice: disturbed and undisturbed."""
 
 
 @dataclass

@@ -4,10 +4,10 @@ python -m experiments.processes.stragglers    about 8 minutes on 2 quiet cores
 
 Sixteen processes; a gradient takes c = 50 ms, all but its real 2 ms asleep, so that two cores are
 enough for sixteen learners. Two disturbances: learner 0 is three times slower for ever; every
-gradient takes c (1 + Exp(mean 0.5)). Theory without communication
-(docs/mathematics.md#time-per-step), in units of c: 3 for every algorithm with a common step under
-the first, n / sum_j(1 / sigma_j) = 1.04 for AD-PSGD; under the second 2.69 for SSGD, 1.67 for DPSGD
-on a ring, 1.5 where nobody waits.
+gradient takes c (1 + Exp(mean 0.5)). Theory without communication gives
+(docs/mathematics.md#time-per-step), in units of c: under the first 3 for every algorithm with a
+common step and n / sum_j(1 / sigma_j) = 1.04 for AD-PSGD; under the second 2.69 for SSGD, 1.67 for
+DPSGD on a ring, 1.5 where nobody waits.
 """
 
 import shutil
@@ -25,7 +25,7 @@ from gossip import trace
 from gossip.storage import folder
 
 SECONDS = 0.05
-"""c."""
+"""Seconds c of a gradient."""
 ALGORITHMS = {
     "SSGD": "--algorithm ssgd",
     "DPSGD, ring": "--algorithm dpsgd",
@@ -50,7 +50,7 @@ class Command:
     """Time the algorithms with slow learners."""
 
     steps: int = 200
-    """Of each run; of AD-PSGD, gradients per learner."""
+    """Steps of each run; for AD-PSGD, gradients per learner."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,1 +1,1 @@
-"""`python -m experiments.rivals`: DPSGD against every synchronous rival, with equal tuning."""
+"""DPSGD against every synchronous rival, with equal tuning: `python -m experiments.rivals`."""

@@ -1,4 +1,4 @@
-"""Questions to the comparison, each with a criterion and what was measured.
+"""The comparison's questions are answered by criteria on the runs.
 
 The criteria were fixed before the runs were made. A method is what its tuned runs give: the mean
 over seeds of the best validation error at its best base rate.
@@ -38,12 +38,12 @@ def _pair(rows: Rows, ours: str, theirs: str, margin: float) -> Verdict:
 
 
 def as_good_as_ssgd(rows: Rows) -> Verdict:
-    """DPSGD on one-peer graphs against SSGD, both plain."""
+    """Plain DPSGD on one-peer graphs is as good as plain SSGD."""
     return _pair(rows, "dpsgd-exp", "ssgd", TIE)
 
 
 def best_against_best(rows: Rows) -> Verdict:
-    """The best decentralised method against the best synchronous one."""
+    """The best decentralised method is as good as the best synchronous one."""
     parts, met = [], []
     for n in rows.study.rival_learners:
         found = scores(rows, n)
@@ -60,7 +60,7 @@ def best_against_best(rows: Rows) -> Verdict:
 
 
 def larger_rates(rows: Rows) -> Verdict:
-    """The highest rate, of those both were tried with, at which a run is not lost."""
+    """DPSGD survives a higher rate than SSGD, of those that both were tried with."""
     parts, met = [], []
     for n in rows.study.rival_learners:
         highest = []
@@ -76,7 +76,7 @@ def larger_rates(rows: Rows) -> Verdict:
 
 
 def warmup_helps_less(rows: Rows) -> Verdict:
-    """What the fixed warm-up gains under DPSGD and under SSGD."""
+    """The fixed warm-up gains less under DPSGD than under SSGD."""
     parts, met = [], []
     for n in rows.study.rival_learners:
         found = scores(rows, n)
@@ -89,22 +89,22 @@ def warmup_helps_less(rows: Rows) -> Verdict:
 
 
 def lena_helps_dpsgd(rows: Rows) -> Verdict:
-    """LENA's rates in DPSGD."""
+    """LENA's rates lower DPSGD's error."""
     return _pair(rows, "dpsgd-exp-lena", "dpsgd-exp", 0.0)
 
 
 def ratio_helps_dpsgd(rows: Rows) -> Verdict:
-    """The layer ratio in DPSGD."""
+    """The layer ratio lowers DPSGD's error."""
     return _pair(rows, "dpsgd-exp-ratio", "dpsgd-exp", 0.0)
 
 
 def graph_does_not_matter(rows: Rows) -> Verdict:
-    """The ring against the one-peer exponential graph."""
+    """The ring is as good as the one-peer exponential graph."""
     return _pair(rows, "dpsgd-ring", "dpsgd-exp", TIE)
 
 
 def accuracy_is_kept(rows: Rows) -> Verdict:
-    """Who stays near the single worker at the largest n."""
+    """Some method stays near the single worker at the largest n."""
     n, target = max(rows.study.rival_learners), 100 * rows.target()
     found = scores(rows, n)
     if not _complete(rows, found) or math.isnan(target):

@@ -1,4 +1,4 @@
-"""Decentralised and large-batch training on equal terms: what neither field's papers ask.
+"""Decentralised and large-batch training are compared on equal terms, as neither field's papers do.
 
 DPSGD with the learning-rate rules of large-batch training beside the synchronous methods, on the
 task, samples, batches and seeds of `experiments.lena`. Every method has the same number of base
@@ -33,7 +33,7 @@ class Command(Options):
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make what is missing of one of PARTS.
+    """Make the missing runs of one of PARTS.
 
     Raises:
         UserError: there is no such part, or a run failed.
@@ -49,7 +49,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
 
 
 def publish(scale: Scale) -> None:
-    """Table and picture of the finished runs, if there are any."""
+    """Write table and picture of the finished runs, if there are any."""
     results, made = load(scale), study(scale)
     if not results:
         return

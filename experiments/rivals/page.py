@@ -1,4 +1,4 @@
-"""experiments/rivals.md, written from the committed table alone, so that it cannot drift."""
+"""experiments/rivals.md is written from the committed table alone, so that it cannot drift."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ Our reading of the tables below; two seeds, one task, few updates.
 
 
 def path(scale: Scale) -> Path:
-    """Where the page goes."""
+    """The file that the page is written to."""
     return scale.page.with_name("rivals.md")
 
 
@@ -103,7 +103,7 @@ def write(scale: Scale) -> None:
 
 
 def missing(rows: Rows) -> list[str]:
-    """What has not been run yet, in words; nothing if all is there."""
+    """A line for each part that has missing runs; none if all are finished."""
     made, lines = rows.study, []
     parts = {
         "trials": plan.tuning(made),

@@ -1,4 +1,4 @@
-"""The picture of the comparison of decentralised and large-batch training."""
+"""Figure of the comparison of decentralised and large-batch training."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CUT = 90.0
-"""Where lost runs are drawn, as crosses."""
+"""Error in % at which lost runs are drawn, as crosses."""
 
 
 def tuned(rows: Rows) -> "Figure":

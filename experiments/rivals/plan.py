@@ -1,4 +1,4 @@
-"""The rivals: decentralised and large-batch methods, the rates each is tried with, their runs."""
+"""The plan of the comparison has the methods, the base rates each is tried with, and their runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def _over(power: float) -> Rates:
 
 
 def _of(*values: float) -> Rates:
-    """The same at every n."""
+    """The same base rates at every n."""
     return lambda study, n: values[: len(study.rates)]
 
 
@@ -96,12 +96,12 @@ RIVALS = {
         _of(0.0025, 0.005, 0.01, 0.02),
     ),
 }
-"""By name. Linear scaling without warm-up is not here: with a base rate of its own it is SSGD, and
-DPSGD, at n times the rate, run for run."""
+"""The methods, by name. Linear scaling without warm-up is not here: with a base rate of its own it
+is SSGD, and DPSGD, at n times the rate, run for run."""
 
 
 def rivals(made: Study) -> dict[str, Rival]:
-    """Those that take part."""
+    """The methods that take part in a study."""
     return {name: RIVALS[name] for name in made.rivals or RIVALS}
 
 

@@ -1,4 +1,4 @@
-"""Figure 2's study and the comparison of topologies, at a scale at which no number means anything."""
+"""Figure 2's study and the comparison of topologies, at the scale of a smoke test."""
 
 import csv
 from pathlib import Path
