@@ -90,11 +90,11 @@ class Study:
 
 FULL = Study()
 
-_DIGITS = Task(dataset="digits", model="cnn", samples=1_337, validation=100, epochs=4.0)
+_DIGITS = Task(dataset="digits", model="cnn", samples=1_337, validation=100, epochs=1.0)
 SMOKE = Study(
     main=_DIGITS,
     small=replace(_DIGITS, model="cnn-bn", epochs=0.5, prefix="cifar-"),
-    long=replace(_DIGITS, epochs=5.0, prefix="long-"),
+    long=replace(_DIGITS, epochs=1.5, prefix="long-"),
     batch=16,
     evaluations=3,
     learners=(4,),

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.common.scale import smoke
-from experiments.date import claims, command, page, plan
-from experiments.date.groups import GUESSING, ratio_run, test_error
+from experiments.date import claims, command, groups, page, plan
 from experiments.date.plan import PARTS, TOGGLES
 from experiments.date.rows import TABLE, Row, parsed_ratios, planned, read_csv, write_csv
 from experiments.date.size import FULL, SMOKE, Study
@@ -111,7 +110,7 @@ def test_all_runs_are_made_and_have_a_row(folder: Path) -> None:
     assert page.missing(rows, SMOKE) == []
     assert {row.part for row in rows} == {"lenet", "long", "needle", "lipschitz", "lstm"}
     assert all(math.isfinite(row.peak_epoch) for row in rows if row.part == "lipschitz")
-    ratios = ratio_run(rows, SMOKE)
+    ratios = groups.ratio_run(rows, SMOKE)
     assert ratios
     assert all(0.1 <= r <= 10 for found in parsed_ratios(ratios).values() for r in found)
 
@@ -179,4 +178,4 @@ def test_a_needle_is_a_needle_by_the_numbers_alone() -> None:
 
 
 def test_a_run_without_a_model_counts_as_guessing() -> None:
-    assert test_error(needle(0.05, train_loss=math.nan)) == GUESSING
+    assert groups.test_error(needle(0.05, train_loss=math.nan)) == groups.GUESSING
