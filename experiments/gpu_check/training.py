@@ -16,6 +16,7 @@ from gossip.comm.stacked import Stacked
 from gossip.config import Config, Model
 from gossip.config.compute import Compute
 from gossip.data import Dataset
+from gossip.errors import UserError
 from gossip.models import MODELS
 
 
@@ -63,7 +64,10 @@ class Net:
         Raises:
             UserError: it cannot be computed so here.
         """
-        return Trained(self.config(n, batch, compute), Stacked(n)).step
+        trained = Trained(self.config(n, batch, compute), Stacked(n))
+        if off := trained.study.task.notes:
+            raise UserError("; ".join(off))
+        return trained.step
 
     def plain(self, batch: int, compute: Compute) -> Callable[[], None]:
         """A step of SGD on one torch module, float32, with as many samples."""

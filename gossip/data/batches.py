@@ -42,10 +42,12 @@ class Split:
 
         Returns:
             inputs [..., *shape], scaled, or token ids (int64) as they are; labels [...] or
-            [..., T] int64.
+            [..., T] int64. Row-major, whatever the order of the data: a transposed array of images
+            would have its convolutions computed with the channels last, see `gossip.task.overrun`.
         """
         rows = indices if self.where is None else self.where[indices]
-        x, labels = torch.from_numpy(self.inputs[rows]), torch.from_numpy(self.labels[indices])
+        x = torch.from_numpy(np.ascontiguousarray(self.inputs[rows]))
+        labels = torch.from_numpy(self.labels[indices])
         if are_tokens(self.inputs):
             return x.long(), labels
         # Indexing with an array copies, so the data itself is not what is scaled in place.

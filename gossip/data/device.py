@@ -51,7 +51,7 @@ def resident(split: Split, device: torch.device) -> Resident:
     """Move the samples of a split, and no others of its data set, to a device."""
     inputs = split.inputs if split.where is None else split.inputs[split.where]
     # Copies first: the data set is read-only, which torch warns of.
-    tensors = (torch.from_numpy(np.array(part)) for part in (inputs, split.labels))
+    tensors = (torch.from_numpy(np.array(part, order="C")) for part in (inputs, split.labels))
     raw, labels = (tensor.to(device) for tensor in tensors)
     shift, factor = split.shift.to(device), split.factor.to(device)
     return Resident(raw, labels, shift, factor, split.dtype, are_tokens(split.inputs))

@@ -125,6 +125,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         (
             *idle(config.rate),
             *idle_compute(config.compute, numerics, task.layers),
+            *task.notes,
             *_idle_wire(config),
             *warnings(rates),
             *fallback,

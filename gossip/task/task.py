@@ -14,6 +14,7 @@ from gossip.comm.base import Communicator
 from gossip.errors import UserError
 from gossip.task.layers import NORM, layer_squares, layers, refuse_dropout, running_statistics
 from gossip.task.numerics import PLAIN, Numerics
+from gossip.task.overrun import FAULT, Watch, spared
 from gossip.task.samples import RECALIBRATION_CHUNK, Samples, chunks
 
 ROWS_AT_ONCE = 2**24
@@ -68,11 +69,12 @@ class Task:
         validation: samples held out of the training set, if any.
         numerics: where and how precisely it computes. Mixed precision is that of a step's
             gradients and of evaluation; sums over a data set and Hessians, which the monitor
-            measures a step by, are in `dtype`.
+            measures a step by, are in `dtype`. What would corrupt memory with this model is
+            off, see `gossip.task.overrun`; `notes` say so.
 
     Raises:
-        UserError: the model draws random numbers (Dropout), has no parameters, or does not give
-            logits [batch, num_classes].
+        UserError: the model draws random numbers (Dropout), has no parameters, does not give
+            logits [batch, num_classes], or would corrupt memory.
     """
 
     def __init__(
@@ -101,10 +103,12 @@ class Task:
         nothing = torch.empty(0, dtype=dtype, device=numerics.device)
         self._first_buffers = torch.cat(parts) if parts else nothing
         self._sizes = [layer.stop - layer.start for layer in self.layers]
+        self.notes: tuple[str, ...] = ()
+        """What a user should know of how it computes."""
+        self._check_outputs(num_classes)
         self._step_loss = self._compiled(self._loss)
         self._batched_loss = self._compiled(vmap(self._loss))
         self._exact_batched_loss = vmap(self._exact_loss)
-        self._check_outputs(num_classes)
         self.engine = self._best_engine() if engine == "auto" else engine
 
     def init(self, seed: int) -> Tensor:
@@ -311,7 +315,7 @@ class Task:
         inputs, labels = self.train.batch(np.zeros(1, dtype=np.int64))
         self._model.eval()  # BatchNorm cannot be trained on a batch of one
         try:
-            with torch.no_grad():
+            with torch.no_grad(), Watch() as watch:
                 outputs = self._model(inputs)
         except (RuntimeError, IndexError, ValueError) as error:
             raise UserError(
@@ -319,6 +323,13 @@ class Task:
                 f"{list(inputs.shape[1:])} and type {inputs.dtype}: {str(error).splitlines()[0]}"
             ) from error
         self._model.train()
+        if watch.overruns:
+            raise UserError(
+                f"model {type(self._model).__name__} puts the channels of its images last, and "
+                f"{FAULT}: leave them where they are, or use float64"
+            )
+        if watch.found:
+            self.numerics, self.notes = spared(self.numerics)
         if outputs.shape[:-1] != labels.shape or outputs.shape[-1] < num_classes:
             needed = [*labels.shape, num_classes or "classes"]
             raise UserError(
