@@ -78,7 +78,7 @@ class SsgdStar:
         x_next = state.optimizer.step(start, mean.unsqueeze(0), lr)
         return (
             State(state.step + 1, x_next, state.optimizer),
-            Step(points, gradients.values, gradients.losses, state.x, lr),
+            Step(points, gradients.values, gradients.losses, state.x, lr, self.mode != "centered"),
         )
 
     def _noise(self, t: int, x: Tensor, comm: Communicator) -> Tensor:

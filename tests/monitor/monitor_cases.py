@@ -142,6 +142,7 @@ def moments(
                 inputs,
                 labels,
                 shared,
+                step.known_centre,
             )
         )
         state = following
