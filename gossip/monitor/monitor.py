@@ -95,7 +95,8 @@ class Monitor:
         """All that depends on this step alone, and the largest gradient norm in it."""
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        values, largest = _spread_values(moment, distances, mean, comm.n), distances.largest_gradient
+        values = _spread_values(moment, distances, mean, comm.n)
+        largest = distances.largest_gradient
         if self.lipschitz_samples:
             values |= lipschitz(self.task, mean.weights, self.lipschitz_samples, comm)
         if self.level == "cheap":
