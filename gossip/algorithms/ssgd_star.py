@@ -34,6 +34,9 @@ class SsgdStar:
     - ``centered``: the learners' mean is subtracted, so that sum_j delta_j = 0 as in DPSGD.
     - ``persist``: w_a moves by the mean of delta too, like Langevin dynamics.
 
+    OPT sees w_a, about which the gradients were taken, in all of them: weight decay and norms of
+    layers are those of w_a, and ``persist`` differs from ``eval`` by mean(delta), nothing else.
+
     sigma_0 = 0 is SSGD bit for bit. ``centered`` and ``persist`` average the noise as well: one
     more all-reduce a step, and counted as one. SPEC 3.2 folds that of ``persist`` into the
     gradient's, which only plain SGD allows.
@@ -72,10 +75,9 @@ class SsgdStar:
         gradients = gradient(points)
         mean = comm.mean(gradients.values)
         lr = rate(state.x, gradients, mean)
-        start = state.x
+        x_next = state.optimizer.step(state.x, mean.unsqueeze(0), lr)
         if self.mode == "persist":
-            start = start + comm.mean(noise)
-        x_next = state.optimizer.step(start, mean.unsqueeze(0), lr)
+            x_next += comm.mean(noise)
         return (
             State(state.step + 1, x_next, state.optimizer),
             Step(points, gradients.values, gradients.losses, state.x, lr, self.mode != "centered"),
