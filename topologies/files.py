@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies import arrays
+from topologies.texts import decoded, table_lines
 from topologies.topology import TopologyError
 
 LARGEST_BYTES = 2**30
@@ -35,7 +36,8 @@ def read(path: Path) -> Any:
 
     .edgelist and .txt: one edge per line, 'a b' or 'a b weight', # starts a comment; attributes
     {...} after an edge, as networkx writes them, are ignored. .graphml. .json: node-link.
-    .npy; .npz: scipy sparse, or the first dense array. .csv: rows of W.
+    .npy; .npz: scipy sparse, or the first dense array. .csv: rows of W, # starts a comment. Texts
+    are UTF-8, with or without a byte order mark (GraphML: as its XML declares).
 
     Raises:
         TopologyError: the file is missing, too large, of an unknown kind or malformed.
@@ -66,20 +68,18 @@ def read(path: Path) -> Any:
 
 def _edge_list(path: Path) -> nx.Graph:
     graph = nx.Graph()
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            text = line.partition("#")[0]
-            if not text.strip():
-                continue
-            fields = text.partition("{")[0].replace(",", " ").split()
-            if len(fields) not in (2, 3):
-                raise TopologyError(
-                    f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or "
-                    "'a b weight'"
-                )
-            graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
-            if len(graph) > MOST_LEARNERS or number > MOST_ELEMENTS:
-                raise _too_large(path, "more learners or lines", f"{MOST_LEARNERS} learners")
+    for number, line in enumerate(io.StringIO(decoded(path.read_bytes())), start=1):
+        text = line.partition("#")[0]
+        if not text.strip():
+            continue
+        fields = text.partition("{")[0].replace(",", " ").split()
+        if len(fields) not in (2, 3):
+            raise TopologyError(
+                f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or 'a b weight'"
+            )
+        graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
+        if len(graph) > MOST_LEARNERS or number > MOST_ELEMENTS:
+            raise _too_large(path, "more learners or lines", f"{MOST_LEARNERS} learners")
     return graph
 
 
@@ -109,7 +109,7 @@ def _refuse_doctype(path: Path, data: bytes) -> None:
 
 
 def _node_link(path: Path) -> nx.Graph:
-    text = path.read_text(encoding="utf-8")
+    text = decoded(path.read_bytes())
     if text.count("{") + text.count("[") > MOST_ELEMENTS // 2:
         raise _too_large(path, "more objects and lists", MOST_ELEMENTS // 2)
     data = json.loads(text)
@@ -157,7 +157,8 @@ def _numbers(path: Path, array: np.ndarray) -> np.ndarray:
 def _csv(path: Path) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of a file without numbers
-        return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64)
+        lines = table_lines(decoded(path.read_bytes()))
+        return np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, dtype=np.float64)
 
 
 def _refuse_large(path: Path, num_bytes: int, largest: int | None) -> None:
