@@ -13,6 +13,7 @@ from gossip.errors import UserError, lookup
 from gossip.keyvalue import converted, parse_options
 from gossip.streams import STRAGGLER, generator
 from topologies.arrays import map_npy
+from topologies.texts import decoded, table_lines
 
 MAX_TRACE_BYTES = 2**26
 """A trace file larger than this is not read."""
@@ -195,8 +196,9 @@ def _factors(path: Path, n: int) -> np.ndarray:
 
 
 def _csv(path: Path) -> np.ndarray:
-    with path.open(encoding="utf-8") as lines, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("error")  # of a file without numbers
+        lines = table_lines(decoded(path.read_bytes()))
         return np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, dtype=np.float64)
 
 

@@ -154,6 +154,7 @@ def _moment(
         inputs=inputs,
         labels=labels,
         shared=algorithm.shared,
+        known_centre=step.known_centre,
     )
 
 

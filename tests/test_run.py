@@ -342,3 +342,20 @@ def test_options_without_effect_are_said(tmp_path, capsys):
     assert "note: layer-ratio-limits has no effect with --layer-ratio off" in said
     assert "note: wire has no effect with --algorithm ssgd" in said
     assert said.count("no effect") == 3
+
+
+def test_a_matrix_that_was_rounded_is_put_right_and_a_note_says_so(tmp_path, capsys):
+    ring = np.roll(np.eye(4), 1, axis=0) + np.eye(4) + np.roll(np.eye(4), -1, axis=0)
+    np.save(tmp_path / "w.npy", (ring / 3).astype(np.float32))
+    own = [
+        "--topology",
+        str(tmp_path / "w.npy"),
+        "--algorithm",
+        "dpsgd",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert main([*SHORT, *own]) == 0
+    said = capsys.readouterr().err
+    assert said.count("numbers are rounded") == 1
+    assert "gossip.run: note: w.npy: its numbers are rounded, a sum differs from 1 by" in said

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from topologies.matrices import num_learners
+from topologies.rounding import TOLERANCE
 from topologies.spectrum import DENSE, dense_deviation
 from topologies.topology import Topology, TopologyError, TopologyWarning
 
@@ -74,12 +75,12 @@ def _check_matrix(topology: Topology, w: csr_array, t: int) -> None:
     if not np.isfinite(w.data).all():
         raise TopologyError(f"{where} has a weight that is not finite: every weight must be")
     row_error, column_error = sum_errors(w)
-    if row_error > 1e-12 * n:
+    if row_error > TOLERANCE * n:
         raise TopologyError(
             f"{where} has a row whose sum differs from 1 by {row_error:.3g}: "
             "row j must hold the weights of receiver j, which sum to 1"
         )
-    if column_error > 1e-12 * n and topology.preserves_mean == "always":
+    if column_error > TOLERANCE * n and topology.preserves_mean == "always":
         raise TopologyError(
             f"{where} cannot preserve the mean, a column's sum differs from 1 by "
             f"{column_error:.3g}: make it doubly stochastic, for example symmetric"

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csr_array
 
+from topologies import rounding
 from topologies.matrices import canonical, num_learners
 from topologies.options import checked_options, suggestion
 from topologies.static import DEFAULT_WEIGHTS, static
-from topologies.topology import Topology, TopologyError
+from topologies.topology import Topology, TopologyError, TopologyWarning
 from topologies.weights import mixing_matrix
 
 
@@ -59,19 +61,37 @@ def learner_order(graph: nx.Graph) -> list[Any]:
         return list(graph)
 
 
-def from_matrices(name: str, matrices: Sequence[Any]) -> Topology:
+def from_matrices(
+    name: str, matrices: Sequence[Any], *, place: rounding.Place | None = None
+) -> Topology:
     """The periodic topology of a list of matrices [n, n] (dense or sparse) or networkx graphs.
 
     Graphs get Metropolis-Hastings weights, have the same nodes (numbered as in `from_graph` of the
-    first) and need not be connected one by one.
+    first) and need not be connected one by one. A matrix whose sums miss 1 by its rounding is put
+    right, see `topologies.rounding.settled`.
+
+    Args:
+        name: of the topology.
+        matrices: at least one.
+        place: where their numbers are rounded; None: the last place of their types.
 
     Raises:
         TopologyError: the list is empty, or something in it is no square matrix of the same n.
+
+    Warns:
+        TopologyWarning: a matrix was put right.
     """
     if len(matrices) == 0:
         raise TopologyError(f"{name}: the list of matrices is empty, it needs at least one")
     order = learner_order(matrices[0]) if isinstance(matrices[0], nx.Graph) else []
-    sequence = [_matrix(name, m, order) for m in matrices]
+    pairs = [rounding.settled(*_matrix(name, m, order, place)) for m in matrices]
+    sequence, missed = [w for w, _ in pairs], max(by for _, by in pairs)
+    if missed:
+        message = (
+            f"{name}: its numbers are rounded, a sum differs from 1 by {missed:.3g}: they were "
+            "changed by about as much, to sums of 1"
+        )
+        warnings.warn(message, TopologyWarning, stacklevel=2)
     n = num_learners(sequence[0])
     for t, w in enumerate(sequence):
         if w.shape != (n, n):
@@ -93,6 +113,9 @@ def topology_of(name: str, made: Any, **options: Any) -> Topology:
     if isinstance(made, nx.Graph):
         return from_graph(made, name=name, **checked_options(name, from_graph, options))
     checked_options(name, lambda made: made, options)
+    if isinstance(made, rounding.Rounded):
+        values = made.values
+        return from_matrices(name, list(values) if values.ndim == 3 else [values], place=made.place)
     if isinstance(made, list | tuple):
         return from_matrices(name, made)
     if isinstance(made, np.ndarray) and made.ndim == 3:
@@ -153,10 +176,18 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def _matrix(name: str, given: Any, order: list[Any]) -> csr_array:
-    """A copy of the user's matrix as canonical CSR: what they do with theirs later is theirs."""
+def _matrix(
+    name: str, given: Any, order: list[Any], place: rounding.Place | None
+) -> tuple[csr_array, rounding.Place]:
+    """A copy of the user's matrix as canonical CSR, and the place it is rounded at.
+
+    A copy, since what they do with theirs later is theirs.
+    """
     if isinstance(given, nx.Graph):
         given = _graph_matrix(name, given, order)
+    if place is None:
+        dtype = getattr(given, "dtype", None)
+        place = rounding.place_of_type(dtype) if isinstance(dtype, np.dtype) else rounding.exact
     if not sparse.issparse(given):
         try:
             given = np.asarray(given, dtype=np.float64)
@@ -167,7 +198,7 @@ def _matrix(name: str, given: Any, order: list[Any]) -> csr_array:
             ) from None
     if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] == 0:
         raise TopologyError(f"{name}: a mixing matrix is square, [n, n], got shape {given.shape}")
-    return canonical(csr_array(given, dtype=np.float64, copy=True))
+    return canonical(csr_array(given, dtype=np.float64, copy=True)), place
 
 
 def _graph_matrix(name: str, graph: nx.Graph, order: list[Any]) -> csr_array:

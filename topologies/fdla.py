@@ -7,7 +7,8 @@ method of 500 steps from the best-constant weights, which comes within 1e-3 of t
 on graphs of about ten learners, 5e-3 on the karate club, and is never worse than its start.
 
 References:
-    Xiao, Boyd, "Fast linear iterations for distributed averaging", 2004, sections 3 and 5.
+    Xiao, Boyd, "Fast linear iterations for distributed averaging", 2004: the problem for symmetric
+    W, and the sub-gradient method.
 """
 
 import importlib.util

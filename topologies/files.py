@@ -16,6 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from topologies import arrays
+from topologies.rounding import Rounded, place_of_text, place_of_type
+from topologies.texts import decoded, table_lines
 from topologies.topology import TopologyError
 
 LARGEST_BYTES = 2**30
@@ -30,12 +32,13 @@ MOST_ELEMENTS = 2**22
 """Elements and attributes of a GraphML file, lines of an edge list; half as many JSON objects."""
 
 
-def read(path: Path) -> Any:
+def read(path: Path) -> nx.Graph | Rounded:
     """The graph, matrix [n, n] or sequence of matrices [period, n, n] in a file.
 
     .edgelist and .txt: one edge per line, 'a b' or 'a b weight', # starts a comment; attributes
     {...} after an edge, as networkx writes them, are ignored. .graphml. .json: node-link.
-    .npy; .npz: scipy sparse, or the first dense array. .csv: rows of W.
+    .npy; .npz: scipy sparse, or the first dense array. .csv: rows of W, # starts a comment. Texts
+    are UTF-8, with or without a byte order mark (GraphML: as its XML declares).
 
     Raises:
         TopologyError: the file is missing, too large, of an unknown kind or malformed.
@@ -66,20 +69,18 @@ def read(path: Path) -> Any:
 
 def _edge_list(path: Path) -> nx.Graph:
     graph = nx.Graph()
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            text = line.partition("#")[0]
-            if not text.strip():
-                continue
-            fields = text.partition("{")[0].replace(",", " ").split()
-            if len(fields) not in (2, 3):
-                raise TopologyError(
-                    f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or "
-                    "'a b weight'"
-                )
-            graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
-            if len(graph) > MOST_LEARNERS or number > MOST_ELEMENTS:
-                raise _too_large(path, "more learners or lines", f"{MOST_LEARNERS} learners")
+    for number, line in enumerate(io.StringIO(decoded(path.read_bytes())), start=1):
+        text = line.partition("#")[0]
+        if not text.strip():
+            continue
+        fields = text.partition("{")[0].replace(",", " ").split()
+        if len(fields) not in (2, 3):
+            raise TopologyError(
+                f"{path}: line {number} has {len(fields)} fields: an edge is 'a b' or 'a b weight'"
+            )
+        graph.add_edge(fields[0], fields[1], weight=float(fields[2]) if fields[2:] else 1.0)
+        if len(graph) > MOST_LEARNERS or number > MOST_ELEMENTS:
+            raise _too_large(path, "more learners or lines", f"{MOST_LEARNERS} learners")
     return graph
 
 
@@ -109,7 +110,7 @@ def _refuse_doctype(path: Path, data: bytes) -> None:
 
 
 def _node_link(path: Path) -> nx.Graph:
-    text = path.read_text(encoding="utf-8")
+    text = decoded(path.read_bytes())
     if text.count("{") + text.count("[") > MOST_ELEMENTS // 2:
         raise _too_large(path, "more objects and lists", MOST_ELEMENTS // 2)
     data = json.loads(text)
@@ -121,11 +122,11 @@ def _simple(graph: nx.Graph) -> nx.Graph:
     return graph if graph.is_directed() or not graph.is_multigraph() else nx.Graph(graph)
 
 
-def _npy(path: Path) -> np.ndarray:
+def _npy(path: Path) -> Rounded:
     return _numbers(path, arrays.map_npy(path))
 
 
-def _npz(path: Path) -> Any:
+def _npz(path: Path) -> Rounded:
     found = arrays.read_npz(path, LARGEST_BYTES)
     if "format" not in found:
         return _numbers(path, next(iter(found.values())))
@@ -137,27 +138,30 @@ def _npz(path: Path) -> Any:
     # An index pointer of a large empty matrix costs memory that the file has never had.
     if rows != columns or not 0 < rows <= MOST_LEARNERS:
         raise TopologyError(f"{path}: a mixing matrix is square, [n, n], got {rows} x {columns}")
-    values = _numbers(path, found["data"])
+    values, place = _numbers(path, found["data"])
     if kind == "coo":
-        return sparse.coo_array((values, (found["row"], found["col"])), shape=(rows, columns))
+        coo = sparse.coo_array((values, (found["row"], found["col"])), shape=(rows, columns))
+        return Rounded(coo, place)
     make = {"csr": sparse.csr_array, "csc": sparse.csc_array}[kind]
     matrix = make((values, found["indices"], found["indptr"]), shape=(rows, columns))
     matrix.check_format(full_check=True)
-    return matrix
+    return Rounded(matrix, place)
 
 
-def _numbers(path: Path, array: np.ndarray) -> np.ndarray:
+def _numbers(path: Path, array: np.ndarray) -> Rounded:
     """A copy of an array of real numbers as float64."""
     if array.dtype.kind not in "fiub":
         raise TypeError(f"it holds {array.dtype.name}, not numbers")
     _refuse_large(path, 8 * array.size, LARGEST_BYTES)
-    return np.array(array, dtype=np.float64)
+    return Rounded(np.array(array, dtype=np.float64), place_of_type(array.dtype))
 
 
-def _csv(path: Path) -> np.ndarray:
+def _csv(path: Path) -> Rounded:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of a file without numbers
-        return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64)
+        lines = table_lines(decoded(path.read_bytes()))
+        values = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, dtype=np.float64)
+    return Rounded(values, place_of_text(lines))
 
 
 def _refuse_large(path: Path, num_bytes: int, largest: int | None) -> None:
@@ -166,13 +170,14 @@ def _refuse_large(path: Path, num_bytes: int, largest: int | None) -> None:
         raise _too_large(path, f"{num_bytes / 2**20:.0f} MiB", f"{largest / 2**20:g} MiB")
 
 
-def _refuse_many(path: Path, made: Any) -> None:
+def _refuse_many(path: Path, made: nx.Graph | Rounded) -> None:
     if isinstance(made, nx.Graph):
         learners = len(made)
     else:
-        learners = max(made.shape[-2:], default=1)
-        if made.ndim == 3 and made.shape[0] > MOST_MATRICES:
-            raise _too_large(path, f"{made.shape[0]} matrices", MOST_MATRICES)
+        shape = made.values.shape
+        learners = max(shape[-2:], default=1)
+        if len(shape) == 3 and shape[0] > MOST_MATRICES:
+            raise _too_large(path, f"{shape[0]} matrices", MOST_MATRICES)
     if learners > MOST_LEARNERS:
         raise _too_large(path, f"{learners} learners", MOST_LEARNERS)
 
@@ -183,7 +188,7 @@ def _too_large(path: Path, has: str, most: object) -> TopologyError:
     )
 
 
-READERS: dict[str, Callable[[Path], Any]] = {
+READERS: dict[str, Callable[[Path], nx.Graph | Rounded]] = {
     ".edgelist": _edge_list,
     ".txt": _edge_list,
     ".graphml": _graphml,

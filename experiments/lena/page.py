@@ -36,7 +36,7 @@ HEAD = """\
 <!-- Written by python -m experiments.publish: change experiments/lena/page.py, not this file. -->
 # The LENA paper's study: what reproduces, and what does not
 
-LENA (Zhang et al., WWW 2022) gives every layer the learning rate that its own gradient variance
+LENA (Ko, Lee and Kim, WWW 2022) gives every layer the learning rate that its own gradient variance
 allows, and a warm-up that lasts as long as the layer needs. Here it is beside linear scaling with
 a fixed warm-up (LSW) and AdaScale, and the whole product of scalings and warm-ups.
 

@@ -27,6 +27,8 @@ class Step(NamedTuple):
     """W X, the weights before the increment was added, [rows, d]."""
     lr: "float | Tensor"
     """Learning rate used: one number, one per layer, or one per learner and layer."""
+    known_centre: bool = False
+    """Whether `points` were drawn about the mean model, instead of having it as their mean."""
 
 
 class Kept(Protocol):

@@ -35,6 +35,9 @@ class SsgdStar:
     - ``centered``: the learners' mean is subtracted, so that sum_j delta_j = 0 as in DPSGD.
     - ``persist``: w_a moves by the mean of delta too, like Langevin dynamics.
 
+    OPT sees w_a, about which the gradients were taken, in all of them: weight decay and norms of
+    layers are those of w_a, and ``persist`` differs from ``eval`` by mean(delta), nothing else.
+
     sigma_0 = 0 is SSGD bit for bit. ``centered`` and ``persist`` average the noise as well: one
     more all-reduce a step, and counted as one. That of ``persist`` could travel with the
     gradient's for plain SGD, but only there.
@@ -73,13 +76,12 @@ class SsgdStar:
         gradients = gradient(points)
         mean = comm.mean(gradients.values)
         lr = rate(state.x, gradients, mean)
-        start = state.x
+        x_next = state.optimizer.step(state.x, mean.unsqueeze(0), lr)
         if self.mode == "persist":
-            start = start + comm.mean(noise)
-        x_next = state.optimizer.step(start, mean.unsqueeze(0), lr)
+            x_next += comm.mean(noise)
         return (
             State(state.step + 1, x_next, state.optimizer),
-            Step(points, gradients.values, gradients.losses, state.x, lr),
+            Step(points, gradients.values, gradients.losses, state.x, lr, self.mode != "centered"),
         )
 
     def _noise(self, t: int, x: Tensor, comm: Communicator) -> Tensor:

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from gossip.config.presets import PRESETS
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.runs import sweep
+from gossip.storage.tables import read_toml
 
 NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))
 
@@ -195,7 +195,7 @@ def described(command: Command, given: frozenset[str]) -> Comparison:
 def _from_file(path: Path, flags: set[str]) -> tuple[Common, set[str]]:
     """A config file over the defaults of a comparison, and the options that it says."""
     config = load(path, flags)  # refuses what is wrong in it, and code that it names
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables = read_toml(path)
     said = {key for key, value in tables.items() if not isinstance(value, dict)}
     said |= {key for value in tables.values() if isinstance(value, dict) for key in value}
     if "steps" in said and not {"epochs"} & (said | flags):

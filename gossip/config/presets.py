@@ -11,8 +11,8 @@ from gossip.errors import UserError, lookup
 from gossip.storage import folder as run_folder
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # Goyal et al. with the length that AdaScale's and LENA's papers give its warm-up: arXiv
-    # 2007.05105, Section 4; LENA, WWW 2022, Section 4.1.
+    # Goyal et al., arXiv 1706.02677, with the length that AdaScale's and LENA's papers give its
+    # warm-up: arXiv 2007.05105, Section 4; WWW 2022, Section 4.1.
     "lsw": {
         "algorithm": ["ssgd"],
         "rate": {"scaling": "linear", "warmup": "fixed", "warmup_share": 0.055},
@@ -22,7 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "algorithm": ["ssgd"],
         "rate": {"scaling": "adascale", "scaling_options": ["progress=tau"]},
     },
-    # Zhang et al., WWW 2022, Algorithm 1; alpha of Section 4.1.
+    # Ko et al., WWW 2022, Algorithm 1; alpha of Section 4.1.
     "lena": {
         "algorithm": ["ssgd"],
         "rate": {"scaling": "lena", "warmup": "state-aware", "warmup_share": 0.05},
@@ -85,7 +85,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "decay_factor": 0.5**0.5,
         },
     },
-    # arXiv 2112.01433, Section 4.3, Fig. 3 and Table 5: the longest of its warm-ups.
+    # arXiv 2112.01433, Section 4.5, Fig. 3 and Table 5: the longest of its warm-ups.
     "wolf-naacl": {
         "rate": {
             "optimizer": "adam",

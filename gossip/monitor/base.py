@@ -35,6 +35,8 @@ class Moment:
     """[local, batch]."""
     shared: bool = False
     """Whether x is one model of all learners (SSGD, SSGD*); one row for several says so too."""
+    known_centre: bool = False
+    """Whether `points` were drawn about w_a, so that their deviations need not sum to 0."""
 
     def is_shared(self, comm: Communicator) -> bool:
         """Whether x is one model; the row of a lone learner does not tell, so `shared` must."""

@@ -95,7 +95,8 @@ class Monitor:
         """All that depends on this step alone, and the largest gradient norm in it."""
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        values, largest = _spread_values(distances, mean, comm.n), distances.largest_gradient
+        values = _spread_values(moment, distances, mean, comm.n)
+        largest = distances.largest_gradient
         if self.lipschitz_samples:
             values |= lipschitz(self.task, mean.weights, self.lipschitz_samples, comm)
         if self.level == "cheap":
@@ -136,11 +137,13 @@ class Monitor:
         }
 
 
-def _spread_values(distances: Spread, mean: MeanModel, n: int) -> Values:
+def _spread_values(moment: Moment, distances: Spread, mean: MeanModel, n: int) -> Values:
     return {
         "sigma_w2": sigma_w2(distances.points, n),
         "sigma_w2_mixed": sigma_w2(distances.mixed, n),
-        "sigma_w2_coord": sigma_w2_coord(distances.points, n, len(mean.weights)),
+        "sigma_w2_coord": sigma_w2_coord(
+            distances.points, n, len(mean.weights), known_centre=moment.known_centre
+        ),
         "consensus_distance": consensus_distance(distances.weights, n),
         "displacement_norm": float(mean.displacement.norm()),
         "grad_a_norm": float(mean.gradient.norm()),

@@ -1,8 +1,8 @@
 r"""How far the learners are apart: sigma_w^2 in its several units, and the consensus distance.
 
 With delta w_j = w_j - w_a the deviation of learner j from the mean model. Two quantities of the
-paper bear the name sigma_w^2; they differ by the factor (n - 1) d / n^2; see
-docs/mathematics.md#two-variances-named-sigma.
+paper bear the name sigma_w^2; they differ by the factor (n - 1) d / n^2, or d / n where the
+deviations are noise about a centre that is known; see docs/mathematics.md#two-variances-named-sigma.
 
 Reference: arXiv 2112.01433, below Eq. 5 (trace of C) and Theorem 1 (per coordinate).
 """
@@ -95,14 +95,17 @@ def sigma_w2(square_sum: float, n: int) -> float:
     return square_sum / n**2
 
 
-def sigma_w2_coord(square_sum: float, n: int, d: int) -> float:
-    r"""Variance of one coordinate, the sigma_w^2 of Theorem 1.
+def sigma_w2_coord(square_sum: float, n: int, d: int, *, known_centre: bool = False) -> float:
+    r"""Variance of one coordinate, the sigma_w^2 of Theorem 1, without bias.
 
     .. math:: \frac{1}{(n - 1)\, d} \sum_j \|\delta w_j\|^2
 
-    0 for a single learner, which does not deviate from itself.
+    where the delta w_j are deviations from their own mean, which takes one of n degrees of freedom;
+    0 for a single learner, which does not deviate from itself. About a known centre (SSGD*'s noise,
+    if it is not centred) it is 1 / (n d) instead.
     """
-    return square_sum / ((n - 1) * d) if n > 1 else square_sum / d
+    degrees = n if known_centre else max(n - 1, 1)
+    return square_sum / (degrees * d)
 
 
 def consensus_distance(square_sum: float, n: int) -> float:

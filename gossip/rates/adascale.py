@@ -32,7 +32,7 @@ class AdaScale:
         r_t = \frac{\bar\sigma^2 + \bar\mu^2}{\bar\sigma^2 / S + \bar\mu^2}
 
     The bars are exponential moving averages with theta = max(1 - S/1000, 0); estimates are
-    clipped at 1e-6 and 0 first. One learner alone has r = 1 (the authors' code refuses it).
+    clipped at 1e-6 and 0 first. One learner alone has r = 1 (fairscale refuses it).
 
     Reference: Johnson et al., "AdaScale SGD", arXiv 2007.05105, Sections 3 and 4; `debiased`
     and `measured` are what fairscale does.

@@ -67,7 +67,7 @@ def roller_coaster(setting: Setting, *, min_lr: float = 1e-6, reference: str = "
     Raises:
         UserError: an unknown reference, or a negative least rate.
 
-    Reference: You et al., SC 2019, Algorithm 1, line 4.
+    Reference: You et al., SC 2019, Algorithm 1, line 8.
     """
     one_of(REFERENCES, reference, "reference of the decay")
     total, warmup = setting.budget.steps, setting.warmup

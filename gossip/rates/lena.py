@@ -21,7 +21,8 @@ class Lena:
 
     Layers that are not `chosen` take the whole model's gradient variance.
 
-    Reference: Zhang et al., "LENA", WWW 2022, Section 3, Eq. 4. Deviation: the paper's claim that
+    Reference: Ko, Lee, Kim, "Not all layers are equal: a layer-wise adaptive approach toward
+    large-scale DNN training", WWW 2022, Section 3, Eq. 4. Deviation: the paper's claim that
     grad_var lies in [1, n] fails above for gradients that point against each other, so both ends
     are clipped; `clip="upper"` is the authors' code, `clip="none"` the printed equation.
     """

@@ -48,7 +48,7 @@ class GradientVariance:
     The overlines are exponential moving averages with theta = max(1 - n/1000, 0). Of the whole
     model: the same with both norms summed over its layers.
 
-    Reference: Zhang et al. (LENA), WWW 2022, Eqs. 4 and 8. Deviation: averages are corrected
+    Reference: Ko et al. (LENA), WWW 2022, Eqs. 4 and 8. Deviation: averages are corrected
     for their start at zero, without which epsilon rules the first steps (`average="zero"` is
     the authors' code).
     """

@@ -99,7 +99,7 @@ class StateAware:
     .. math::
         \mathrm{warm}_k(t) = \min(1, S_k(t) / \theta_w), \qquad S_k(t) = \sum_{i \le t} gain_k(i)
 
-    Reference: Zhang et al., "LENA", WWW 2022, Section 3.2, Algorithm 1, lines 18-20, which adds
+    Reference: Ko et al. (LENA), WWW 2022, Section 3.2, Algorithm 1, lines 18-20, which adds
     before it compares; Eq. 6 and the authors' code add after, so that the first update has rate
     0: `accumulate="after"`.
     """

@@ -1,5 +1,6 @@
 """Tables of names and values from TOML or JSON that anybody may have written."""
 
+import codecs
 import json
 import tomllib
 from collections.abc import Mapping
@@ -76,7 +77,10 @@ def from_json(data: bytes) -> dict[str, Any]:
 def _text(data: bytes, most: int) -> str:
     if len(data) > most:
         raise ValueError(f"it has more than {most} bytes")
-    return data.decode("utf-8")
+    # As topologies.texts, whose package the launcher would be slow to import.
+    if b"\0" in data or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError("it is UTF-16 or has NUL bytes, where UTF-8 is read")
+    return data.decode("utf-8-sig")
 
 
 def _bounded(text: str, parse: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter, warn_explicit
 
 import numpy as np
 import torch
@@ -122,6 +123,21 @@ def topology(config: Config, n: int) -> topologies.Topology:
         return topologies.build(gossip.topology, n, **options)
     except topologies.TopologyError as error:
         raise UserError(str(error)) from error
+
+
+def topology_and_remarks(config: Config, n: int) -> tuple[topologies.Topology, list[str]]:
+    """`topology`, and what is to be known of it; told once, not by every process.
+
+    Raises:
+        UserError: there is none.
+    """
+    with catch_warnings(record=True) as caught:
+        simplefilter("always", topologies.TopologyWarning)
+        made = topology(config, n)
+    remarks = [w for w in caught if issubclass(w.category, topologies.TopologyWarning)]
+    for other in (w for w in caught if w not in remarks):  # of the user's own function
+        warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return made, [str(w.message) for w in remarks]
 
 
 def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:

@@ -111,13 +111,14 @@ def prepare(config: Config, comm: Communicator) -> Study:
     )
     make_monitor()  # refuses a bad level or source now
     gradient, fallback = of_steps(config.compute, task, sampler, squares=rates.needs_norms)
+    topology, remarks = parts.topology_and_remarks(config, comm.n)
     return Study(
         config,
         comm,
         dataset,
         task,
         sampler,
-        parts.topology(config, comm.n),
+        topology,
         rates,
         max(1, math.ceil(rates.most_steps)),
         gradient,
@@ -129,6 +130,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
             *_idle_wire(config),
             *warnings(rates),
             *fallback,
+            *remarks,
         ),
         parts.straggler(config),
     )

@@ -6,9 +6,11 @@ import torch
 
 from gossip.algorithms import NOISE_MODES, Ssgd, SsgdStar
 from gossip.comm.stacked import Stacked
+from gossip.task.layers import Layer
 from tests.problems import complete, optimizer, quadratic
 
 N, D, LR, STD = 5, 4, 0.1, 0.3
+LAYERS = (Layer("w", 0, D, torch.Size((2, 2))),)
 
 
 def star(mode: str, *, std: float = STD, seed: int = 0) -> SsgdStar:
@@ -70,6 +72,24 @@ def test_persistent_noise_moves_the_mean_by_its_mean():
     delta = step.points - 1
     expected = 1 + delta.mean(0) - LR * step.gradients.mean(0)
     torch.testing.assert_close(state.x[0], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", NOISE_MODES)
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "lars"])
+def test_weight_decay_is_that_of_the_mean_model_about_which_gradients_are_taken(name, mode):
+    """x(t+1) = OPT(w_a, g_a), and mean(delta) more in `persist`: of SGD -a (g_a + lambda w_a)."""
+    _, _, gradient = quadratic(D, N)
+    make = optimizer(name, LAYERS, weight_decay=0.5)
+    plain, start = make(), torch.ones(1, D, dtype=torch.float64)
+    for step, state in walk(SsgdStar(make, STD, mode, 0), gradient, 3):
+        g = step.gradients.mean(0)
+        expected = plain.step(start, g.unsqueeze(0), LR)
+        if name == "sgd":
+            torch.testing.assert_close(expected, start - LR * (g + 0.5 * start))
+        if mode == "persist":
+            expected = expected + (step.points - start).mean(0)
+        torch.testing.assert_close(state.x, expected, rtol=1e-12, atol=1e-12)
+        start = state.x
 
 
 def test_centered_noise_sums_to_zero():

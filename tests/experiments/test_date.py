@@ -177,5 +177,19 @@ def test_a_needle_is_a_needle_by_the_numbers_alone() -> None:
     assert claims.lars_has_a_needle(sharp, FULL)[0]
 
 
+def test_the_noise_over_seeds_is_pooled_from_the_variances_of_the_rates() -> None:
+    """Two seeds, at every other rate 10 points apart: variances of 0 and of 50 points squared."""
+    rows = fine_grid(dict.fromkeys(FULL.needle.fine, 0.05))
+    loud = [10 * FULL.needle.step**k for k in FULL.needle.fine[1::2]]
+    errors = {0: 0.05, 1: 0.15}
+    fine = [row for row in rows if row.test_error < 0.1]
+    rows = [row for row in rows if row not in fine]
+    rows += [replace(row, test_error=errors[row.seed * (row.lr in loud)]) for row in fine]
+    outcome = date_claims.lars_has_a_needle(rows, FULL)
+    pooled = math.sqrt(50 * len(loud) / len(FULL.needle.fine))
+    assert outcome
+    assert outcome[1].endswith(f"standard deviation over seeds {pooled:.2f}")
+
+
 def test_a_run_without_a_model_counts_as_guessing() -> None:
     assert groups.test_error(needle(0.05, train_loss=math.nan)) == groups.GUESSING

@@ -115,3 +115,28 @@ def test_a_tuned_baseline_that_wins_is_said_to_win() -> None:
     holds, text = claims.ssgd_star_is_worse([row(), noisy], smoke(Path()))
     assert not holds
     assert text == "alpha 1, eval at 0.1: 3.0 against 5.0"
+
+
+def star(std: float, loss: float, error: float) -> Row:
+    return row(
+        algorithm="ssgd-star",
+        noise_mode="persist",
+        noise_std=std,
+        final_train_loss=loss,
+        error_at={12: error},
+    )
+
+
+def test_noise_too_small_to_be_noise_is_ssgd_and_no_tuned_ssgd_star() -> None:
+    """5e-6 has the lowest loss, as one of many draws of SSGD may; the best noise is 0.02."""
+    rows = [row(), star(5e-6, 0.01, 0.03), star(0.02, 0.2, 0.06), star(0.1, 0.3, 0.09)]
+    scale = smoke(Path())
+    outcome = claims.ssgd_star_is_worse(rows, scale)
+    assert outcome == (True, "alpha 1, persist at 0.02: 6.0 against 5.0")
+    assert claims.tuning_is_sharp(rows, scale) == (True, "alpha 1, persist: 0.02 to 0.1")
+    assert claims.ssgd_star_is_worse(rows[:2], scale) is None
+    both = [*rows[:2], replace(rows[2], noise_mode="eval")]
+    assert claims.ssgd_star_is_worse(both, scale) == (
+        True,
+        "alpha 1, eval at 0.02: 6.0 against 5.0; alpha 1, persist: no such sigma_0 on all seeds",
+    )

@@ -143,6 +143,7 @@ def moments(
                 inputs,
                 labels,
                 shared,
+                step.known_centre,
             )
         )
         state = following

@@ -56,10 +56,25 @@ def test_the_noise_of_ssgd_star_is_its_spread_and_its_model_has_none(mode):
     task, n, std = digits_task(), 8, 0.01
     moment = moments(task, mode, n, 1)[0]
     values = Monitor(task, level="cheap")(moment, Stacked(n))
-    # n d draws about 0: E = std^2 n / (n - 1), standard deviation sqrt(2 / (n d)) of it.
-    ratio = values["sigma_w2_coord"] / std**2 * (1 if "centered" in mode else (n - 1) / n)
-    assert ratio == pytest.approx(1, abs=5 * sqrt(2 / (n * task.d)))
+    # Standard deviation of a mean of n d squares about a known centre: sqrt(2 / (n d)).
+    assert values["sigma_w2_coord"] / std**2 == pytest.approx(1, abs=5 * sqrt(2 / (n * task.d)))
     assert values["consensus_distance"] == values["sigma_w2_mixed"] == 0
+
+
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("mode", ["eval", "persist", "centered"])
+def test_a_known_centre_costs_no_degree_of_freedom(mode, n):
+    """SSGD*'s noise is drawn about w_a; only `centered` takes its own mean out of it."""
+    task = digits_task()
+    moment = moments(task, f"ssgd-star{'' if mode == 'eval' else '-' + mode}", n, 1)[0]
+    values = Monitor(task)(moment, Stacked(n))
+    total = float((moment.points - moment.x).square().sum())
+    degrees = max(n - 1, 1) if mode == "centered" else n
+    assert values["sigma_w2_coord"] == pytest.approx(total / (degrees * task.d), rel=1e-12)
+    if total > 0:
+        smoothness = 2 * values["gradient_bound"] / sqrt(total / (degrees * task.d))
+        assert values["ls_est"] == pytest.approx(smoothness, rel=1e-12)
+        assert values["lr_max"] == pytest.approx(1 / smoothness, rel=1e-12)
 
 
 def test_no_spread_means_no_smoothing():
