@@ -36,6 +36,9 @@ class Moment:
     shared: bool = False
     """Whether x is one model of all learners (SSGD, SSGD*); one row for several says so too."""
 
+    seeds: tuple[int, ...] | None = None
+    """Of what each hosted learner's model drew at this step, [local]; None: nothing."""
+
     def is_shared(self, comm: Communicator) -> bool:
         """Whether x is one model; the row of a lone learner does not tell, so `shared` must."""
         return self.shared or len(self.x) < len(comm.hosted)
