@@ -210,3 +210,9 @@ def test_a_model_that_cannot_be_batched_says_why_it_is_slower():
     study = prepare(config(odd_models.SparseEmbedding), Stacked(LEARNERS))
     assert study.task.engine == "loop"
     assert any("taken in turn: the model cannot be batched" in text for text in study.warnings)
+
+
+def test_a_monitor_that_needs_second_derivatives_says_so_where_there_are_none():
+    prepare(config(odd_models.OnceDifferentiable, monitor="standard"), Stacked(LEARNERS))
+    with pytest.raises(UserError, match=r"second derivatives .* once_differentiable\); use"):
+        prepare(config(odd_models.OnceDifferentiable, monitor="full"), Stacked(LEARNERS))

@@ -482,8 +482,25 @@ class Task:
             loss = of_row(parameters | self._named_buffers(buffers), inputs, labels)
         return _flat_gradient(loss, parameters, row.shape[:0], scale), loss.detach()
 
+    def check_curvature(self) -> None:
+        """Try whether the loss has second derivatives.
+
+        Raises:
+            Exception: it has none.
+        """
+        row = self.init(0)
+        batch = self.train.batch(np.zeros(2, dtype=np.int64))
+        with self._drawing_nothing():
+            self._hessian_vectors(row, torch.ones_like(row).unsqueeze(0), *batch, strict=True)
+
     def _hessian_vectors(
-        self, row: Tensor, vectors: Tensor, inputs: Tensor, labels: Tensor
+        self,
+        row: Tensor,
+        vectors: Tensor,
+        inputs: Tensor,
+        labels: Tensor,
+        *,
+        strict: bool = False,
     ) -> Tensor:
         parameters = self._parameters(row)
         leaves = list(parameters.values())
@@ -492,6 +509,8 @@ class Task:
             loss = self._exact_loss(parameters, inputs, labels)
         gradients = _gradients(loss, parameters, create_graph=True)
         flat = torch.cat([g.reshape(-1) for g in gradients])
+        if strict:
+            _refuse_ends(flat)
         products = []
         for v in vectors:
             parts = torch.autograd.grad(flat, leaves, v, retain_graph=True, materialize_grads=True)
@@ -506,6 +525,23 @@ def _gradients(
     leaves = list(parameters.values())
     found = torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
     return tuple(map(_dense, found))
+
+
+def _refuse_ends(gradient: Tensor) -> None:
+    """Refuse a gradient with a part that autograd takes for a constant, without saying so.
+
+    Raises:
+        RuntimeError: a function in it is marked with `once_differentiable`.
+    """
+    seen: set[object] = set()
+    nodes = [gradient.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            if node.name().rpartition("::")[2] in ("Error", "DelayedError"):
+                raise RuntimeError("a function in it is marked with once_differentiable")
+            nodes += [after for after, _ in node.next_functions]
 
 
 def _dense(gradient: Tensor) -> Tensor:
