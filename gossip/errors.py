@@ -3,15 +3,42 @@
 import difflib
 import importlib
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+MOST_SAID = 300
+"""Letters of another's message that are passed on."""
+_NOT_THE_USERS = (
+    Path(__file__).parent,
+    *(Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")),
+)
+"""Folders of this package, of installed ones and of Python's own."""
+
 
 class UserError(ValueError):
     """A user's mistake: the commands print it once, without a traceback, and exit with code 2."""
+
+
+def said(error: BaseException, letters: int = MOST_SAID) -> str:
+    """An exception of the user's own code in one line, and where in that code it was raised."""
+    message = " ".join((error.args[0] if _is_text(error) else str(error)).split())
+    lines = message if len(message) <= letters else f"{message[:letters]}..."
+    text = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.exists() and not any(path.is_relative_to(folder) for folder in _NOT_THE_USERS):
+            return f"{text} ({path.name}, line {frame.lineno})"
+    return text
+
+
+def _is_text(error: BaseException) -> bool:
+    """Whether it is a KeyError with a message, which its own str() would put in quotes."""
+    return isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str)
 
 
 def lookup(table: Mapping[str, T], name: str, kind: str) -> T:
@@ -57,10 +84,11 @@ def load_object(spec: str, kind: str) -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    # An import runs the user's module, which may raise anything.
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"{kind} {spec!r}: cannot import {module_name!r} ({reason})") from error
+    # An import runs the user's module, which may raise anything, or be a script.
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"{kind} {spec!r}: cannot import {module_name!r} ({said(error)})"
+        ) from error
     if not hasattr(module, name):
         names = [n for n, value in vars(module).items() if callable(value)]
         raise UserError(

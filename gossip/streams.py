@@ -26,6 +26,9 @@ STRAGGLER = 7
 ASYNC = 8
 """AD-PSGD's partner of a learner's k-th gradient: (seed, ASYNC, learner, k)."""
 
+PASS = 9
+"""What a model draws in a training pass, such as Dropout's masks: (seed, PASS, learner, step)."""
+
 
 def generator(seed: int, stream: int, *address: int) -> np.random.Generator:
     """The generator at (seed, stream, *address); about 20 us to make."""

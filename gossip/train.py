@@ -14,7 +14,6 @@ from torch import Tensor
 from gossip.algorithms import Algorithm, Gradient, State, Step
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
-from gossip.comm.base import Communicator
 from gossip.comm.shutdown.position import Position
 from gossip.loop.end_of_step import Agreement, EndOfStep, Keep, Record, Unstopped
 from gossip.loop.evaluation import finish, measured
@@ -76,7 +75,7 @@ def train(
             live.losses.append(step.losses.expand(len(comm.hosted)))
             note(study, live, step)
             done = live.rates.progress >= 1
-            moment = partial(_moment, algorithm, before, step, state, inputs, labels, comm)
+            moment = partial(_moment, algorithm, before, step, state, inputs, labels, study)
             if end_of_step(
                 t,
                 done=done,
@@ -102,6 +101,7 @@ def step_gradient(study: Study, live: Live, t: int, inputs: Tensor, labels: Tens
         labels=labels,
         squares=study.rule.needs_norms,
         buffers=live.buffers,
+        seeds=study.seeds(t),
     )
     if live.loss_scale is not None:
         take = partial(take, scale=live.loss_scale.scale)
@@ -138,8 +138,9 @@ def _moment(
     after: State,
     inputs: Tensor,
     labels: Tensor,
-    comm: Communicator,
+    study: Study,
 ) -> Moment:
+    comm = study.comm
     lr = torch.as_tensor(step.lr).double()
     if lr.ndim and not algorithm.shared:  # each learner may have rates of its own
         lr = comm.mean(lr.reshape(-1, lr.shape[-1]))
@@ -155,6 +156,7 @@ def _moment(
         labels=labels,
         shared=algorithm.shared,
         known_centre=step.known_centre,
+        seeds=study.seeds(before.step),
     )
 
 

@@ -75,7 +75,9 @@ class Learners:
         buffers = None if live.buffers is None else live.buffers[i : i + 1]
         with self.clock("gradient"):
             time.sleep(delay)
-            gradients = study.task.gradient(snapshot, inputs, labels, buffers=buffers)
+            gradients = study.task.gradient(
+                snapshot, inputs, labels, buffers=buffers, seeds=self.seeds(i, k)
+            )
         with self.clock("optimizer"):
             lr = live.rates.at(min(k, study.steps - 1))(snapshot, gradients)
             optimizer = live.state.optimizer.each[i]
@@ -100,6 +102,16 @@ class Learners:
             # Learners in different epochs cost shuffles, not correctness.
             indices = self._study.sampler.indices(k)[i : i + 1]
             return self._study.task.train.batch(indices)
+
+    def seeds(self, i: int, k: int) -> tuple[int, ...] | None:
+        """Of what the model draws in the k-th gradient of row i, [1]; None: it draws nothing."""
+        all_rows = self._study.seeds(k)
+        return None if all_rows is None else all_rows[i : i + 1]
+
+    def last_seeds(self) -> tuple[int, ...] | None:
+        """Of what the models drew in the last gradients, [local]; None: they drew nothing."""
+        own = [self.seeds(i, max(0, self.done(i) - 1)) for i in range(len(self.x))]
+        return tuple(seed for seeds in own if seeds is not None for seed in seeds) or None
 
     def last_batches(self) -> tuple[Tensor, Tensor]:
         """Mini-batches of the last gradients, [local, batch, *input_shape], [local, batch]."""

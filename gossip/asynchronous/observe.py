@@ -72,6 +72,7 @@ def _moment(live: Live, learners: Learners, lr: float) -> Moment:
         x_next=learners.x,
         inputs=inputs,
         labels=labels,
+        seeds=learners.last_seeds(),
     )
 
 

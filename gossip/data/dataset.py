@@ -1,11 +1,11 @@
 """A data set: four arrays, their scale, and a hash that identifies the data."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossip.errors import UserError
+from gossip.errors import UserError, said
 
 ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 """The four arrays, in the order in which they are stored and hashed."""
@@ -125,20 +125,34 @@ def canonical(arrays: Arrays, name: str) -> Arrays:
 def _canonical_half(
     inputs: np.ndarray, labels: np.ndarray, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    inputs, labels = np.asarray(inputs), np.asarray(labels)
-    fits = labels.ndim in (1, 2) and inputs.ndim >= 2 and labels.size > 0
+    inputs, labels = _array(inputs, f"{where}: inputs"), _array(labels, f"{where}: labels")
+    fits = labels.ndim in (1, 2) and inputs.ndim >= 2 and labels.size > 0 and inputs.size > 0
     if not fits or inputs.shape[: labels.ndim] != labels.shape:
         raise UserError(
             f"{where}: inputs are {describe_array(inputs)} and labels {describe_array(labels)}: "
             "give inputs [N, ...] and labels [N] with the same N of at least 1, or, for sequences, "
-            "inputs [N, T, ...] and labels [N, T]"
+            "inputs [N, T, ...] and labels [N, T], of at least one number each"
         )
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= MOST_CLASSES:
+        those = f" from {labels.min()} to {labels.max()}" if labels.dtype.kind in "iuf" else ""
         raise UserError(
-            f"{where}: labels are {labels.dtype.name}, the first {labels.flat[0]}: "
-            f"give integers that count from 0, fewer than {MOST_CLASSES}"
+            f"{where}: labels are {labels.dtype.name}{those}: give integers that count from 0, "
+            f"fewer than {MOST_CLASSES}"
         )
     return _canonical_inputs(inputs, where), labels.astype("<i8", copy=False)
+
+
+def _array(values: object, what: str) -> np.ndarray:
+    """What a user gave as an array: a list, a tensor, or another thing that says how."""
+    if np.ma.is_masked(values):
+        raise UserError(f"{what} are masked in places: give numbers there, or leave them out")
+    try:
+        return np.asarray(values)
+    # How it becomes an array is its own affair.
+    except Exception as error:
+        raise UserError(
+            f"{what} are {type(values).__name__}, which NumPy makes no array of ({said(error)})"
+        ) from error
 
 
 def _canonical_inputs(inputs: np.ndarray, where: str) -> np.ndarray:
@@ -196,6 +210,38 @@ def from_arrays(name: str, source: str, arrays: Arrays, scale: Scale | None = No
     return trusted(
         name, source, arrays, content_hash(hash_lines(arrays)), scale or measured_scale(arrays[0])
     )
+
+
+def checked(dataset: Dataset) -> Dataset:
+    """A dataset that a user has made, its arrays, hash and number of classes being true.
+
+    Raises:
+        UserError: arrays or scale are not those of a labelled dataset.
+    """
+    made = from_arrays(dataset.name, dataset.source, dataset.arrays, dataset.scale)
+    _check_scale(made)
+    return replace(made, num_classes=max(made.num_classes, dataset.num_classes))
+
+
+def _check_scale(dataset: Dataset) -> None:
+    """Refuse a scale that does not make numbers of the inputs."""
+    scale, shape = dataset.scale, dataset.input_shape
+    try:
+        numbers = [
+            np.broadcast_to(np.asarray(value, np.float64), shape)
+            for value in (scale.low, scale.high, scale.mean, scale.std)
+        ]
+    except (ValueError, TypeError) as error:
+        raise UserError(
+            f"dataset {dataset.name!r}: its scale does not fit inputs of shape {list(shape)} "
+            f"({said(error)})"
+        ) from error
+    low, high, _, std = numbers
+    if not (np.isfinite(numbers).all() and (high > low).all() and (std > 0).all()):
+        raise UserError(
+            f"dataset {dataset.name!r}: its scale is not one of finite numbers with low < high "
+            "and std > 0"
+        )
 
 
 def trusted(name: str, source: str, arrays: Arrays, sha256: str, scale: Scale) -> Dataset:

@@ -5,14 +5,17 @@ from pathlib import Path
 
 from gossip.data import cache, readers, sources
 from gossip.data.dataset import (
+    ARRAYS,
     Arrays,
     CorruptDataError,
     Dataset,
     UnavailableError,
+    checked,
     from_arrays,
 )
 from gossip.data.sources import DATASETS, Source
-from gossip.errors import UserError, load_object, lookup, suggestion
+from gossip.errors import UserError, load_object, lookup, said, suggestion
+from gossip.randomness import seeded
 
 
 def load(name_or_spec: str, data_dir: Path | None = None, *, verify: bool = True) -> Dataset:
@@ -127,15 +130,24 @@ def _from_object(spec: str) -> Dataset:
         inspect.signature(make).bind()
     except (TypeError, ValueError) as error:
         raise UserError(f"dataset {spec!r} cannot be called without arguments: {error}") from error
-    made = make()
+    try:
+        with seeded(0):  # the same data for all processes, and at every call
+            made = make()
+    except UserError:
+        raise
+    # What a function does to get its data is its own affair.
+    except (Exception, SystemExit) as error:
+        raise UserError(f"dataset {spec!r} cannot be made: {said(error)}") from error
     if isinstance(made, Dataset):
-        return made
-    if not isinstance(made, tuple) or len(made) != 4:
+        return checked(made)
+    if not isinstance(made, tuple | list) or len(made) != len(ARRAYS):
+        count = f" of {len(made)}" if isinstance(made, tuple | list) else ""
         raise UserError(
-            f"dataset {spec!r} returned {type(made).__name__}: return a gossip.data.Dataset or "
-            "a tuple (train_inputs, train_labels, test_inputs, test_labels)"
+            f"dataset {spec!r} returned {type(made).__name__}{count}: return a gossip.data.Dataset "
+            "or a tuple (train_inputs, train_labels, test_inputs, test_labels)"
         )
-    return from_arrays(spec, spec, made)
+    train_inputs, train_labels, test_inputs, test_labels = made
+    return from_arrays(spec, spec, (train_inputs, train_labels, test_inputs, test_labels))
 
 
 def _refuse_unknown(name: str, data_dir: Path | None) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 from gossip.comm.base import Communicator
 from gossip.loop.run_state import Live
 from gossip.monitor import Moment
-from gossip.monitor.base import share_of
+from gossip.monitor.base import shares_of
 from gossip.study import Study
 from gossip.task import Task
 from gossip.task.samples import Samples
@@ -48,9 +48,10 @@ def evaluate(
     task: Task, comm: Communicator, row: Tensor, samples: Samples, buffers: Tensor | None = None
 ) -> tuple[float, float]:
     """Mean loss and share of errors of the model `row` [d]; each learner takes its part."""
-    part = share_of(np.arange(len(samples)), comm.hosted, comm.n)
-    scores = task.evaluate(row, samples, part, buffers)
-    loss, errors, count = comm.mean(torch.tensor([scores], dtype=torch.float64)).tolist()
+    parts = shares_of(np.arange(len(samples)), comm, by_learner=task.judged_by_batch)
+    scores = [task.evaluate(row, samples, part, buffers) for part in parts]
+    total = torch.tensor(scores, dtype=torch.float64).reshape(-1, 3).sum(dim=0)
+    loss, errors, count = comm.mean(total.unsqueeze(0)).tolist()
     return loss / count, errors / count
 
 

@@ -38,6 +38,9 @@ class Moment:
     known_centre: bool = False
     """Whether `points` were drawn about w_a, so that their deviations need not sum to 0."""
 
+    seeds: tuple[int, ...] | None = None
+    """Of what each hosted learner's model drew at this step, [local]; None: nothing."""
+
     def is_shared(self, comm: Communicator) -> bool:
         """Whether x is one model; the row of a lone learner does not tell, so `shared` must."""
         return self.shared or len(self.x) < len(comm.hosted)

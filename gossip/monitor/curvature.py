@@ -61,9 +61,11 @@ def delta2_hessian_minibatch(
     """
     row = w_a.to(task.dtype)
     local_sum = torch.zeros_like(w_a)
-    for v, inputs, labels in zip(deviations, moment.inputs, moment.labels, strict=True):
+    seeds = moment.seeds or [None] * len(deviations)
+    rows = zip(deviations, moment.inputs, moment.labels, seeds, strict=True)
+    for v, inputs, labels, seed in rows:
         batch, everything = _Batch(inputs, labels), np.arange(len(labels))
-        local_sum += task.hessian_vector_sums(row, v.unsqueeze(0), batch, everything)[0]
+        local_sum += task.hessian_vector_sums(row, v.unsqueeze(0), batch, everything, seed)[0]
     local = moment.labels.shape[:2].numel()  # samples, also where a sample has several labels
     mean = comm.mean((local_sum / local).unsqueeze(0))
     return moment.lr * moment.lr * float(mean @ mean)

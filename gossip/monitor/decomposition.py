@@ -30,7 +30,8 @@ def gradient_at_mean(task: Task, moment: Moment, mean: MeanModel, comm: Communic
     .. math:: g_S = \frac1n \sum_j \nabla L^{\mu_j}(w_a)
     """
     row = mean.weights.to(task.dtype).unsqueeze(0)
-    gradient = task.gradient(row, moment.inputs, moment.labels, exact=True).values
+    batches = moment.inputs, moment.labels
+    gradient = task.gradient(row, *batches, seeds=moment.seeds, exact=True).values
     return comm.mean(gradient.double())
 
 

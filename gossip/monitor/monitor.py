@@ -78,6 +78,11 @@ class Monitor:
         """Names of the values that a call gives, in order."""
         return columns(self.level) + (LIPSCHITZ if self.lipschitz_samples else ())
 
+    @property
+    def needs_curvature(self) -> bool:
+        """Whether second derivatives of the loss are taken."""
+        return self.level == "full" or self.lipschitz_samples > 0
+
     def __call__(self, moment: Moment, comm: Communicator) -> Values:
         """The values of this level at `moment`; NaN for what is not defined there."""
         # The last bit of a dot product depends on where the vectors lie in memory, so all

@@ -2,7 +2,8 @@ r"""How far the learners are apart: sigma_w^2 in its several units, and the cons
 
 With delta w_j = w_j - w_a the deviation of learner j from the mean model. Two quantities of the
 paper bear the name sigma_w^2; they differ by the factor (n - 1) d / n^2, or d / n where the
-deviations are noise about a centre that is known; see docs/mathematics.md#two-variances-named-sigma.
+deviations are noise about a centre that is known; see
+docs/mathematics.md#two-variances-named-sigma.
 
 Reference: arXiv 2112.01433, below Eq. 5 (trace of C) and Theorem 1 (per coordinate).
 """

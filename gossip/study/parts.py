@@ -15,7 +15,7 @@ import topologies
 from gossip import stragglers
 from gossip.config import Config
 from gossip.data import Dataset, load
-from gossip.errors import UserError, load_object, lookup
+from gossip.errors import UserError, load_object, lookup, said
 from gossip.keyvalue import parse_options
 from gossip.models import MODELS
 from gossip.optim import OPTIMIZERS, FlatOptimizer
@@ -57,18 +57,33 @@ def check_batch(task: Task, size: int) -> None:
         return
     inputs, labels = task.train.batch(np.zeros((1, size), dtype=np.int64))
     try:
-        task.gradient(task.init(0).unsqueeze(0), inputs, labels)
-    except ValueError as error:
+        task.gradient(task.init(0).unsqueeze(0), inputs, labels, seeds=[0])
+    # What a model does in its forward pass is its own affair.
+    except Exception as error:
         raise UserError(
-            f"batch_size={size}: too few samples for the model's BatchNorm ({error})"
+            f"batch_size={size}: too few samples for the model's BatchNorm ({said(error)})"
+        ) from error
+
+
+def check_curvature(task: Task) -> None:
+    """Refuse a monitor that needs second derivatives where the model's loss has none."""
+    try:
+        task.check_curvature()
+    # As above.
+    except Exception as error:
+        raise UserError(
+            "monitor=full and lipschitz_samples need second derivatives of the loss, which this "
+            f"model has none of ({said(error)}); use --monitor standard, without them"
         ) from error
 
 
 def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
     """What builds the model for the shape of the inputs and the number of classes.
 
+    It raises UserError itself where the model cannot be made or is no module.
+
     Raises:
-        UserError: it does not exist, does not take these arguments, or returns no module.
+        UserError: there is none of that name, or it does not take these arguments.
     """
     chosen, name = config.model, config.model.model
     build = load_object(name, "model") if ":" in name else lookup(MODELS, name, "model")
@@ -90,17 +105,20 @@ def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
             f"model {name!r} cannot be called as (input_shape, num_classes"
             f"{''.join(f', {key}=' for key in options)}): {error}"
         ) from error
-    make = partial(build, *arguments, **options)
-    try:
-        made = make()
-    except UserError:
-        raise
-    # What a builder makes of a wrong option is its own affair.
-    except Exception as error:
-        given = f" with {' '.join(chosen.model_options)}" if chosen.model_options else ""
-        raise UserError(f"model {name!r}{given} cannot be made: {error}") from error
-    if not isinstance(made, nn.Module):
-        raise UserError(f"model {name!r} returned {type(made).__name__}, not a torch.nn.Module")
+
+    def make() -> nn.Module:
+        try:
+            made = build(*arguments, **options)
+        except UserError:
+            raise
+        # What a builder makes of a wrong option is its own affair.
+        except (Exception, SystemExit) as error:
+            given = f" with {' '.join(chosen.model_options)}" if chosen.model_options else ""
+            raise UserError(f"model {name!r}{given} cannot be made: {said(error)}") from error
+        if not isinstance(made, nn.Module):
+            raise UserError(f"model {name!r} returned {type(made).__name__}, not a torch.nn.Module")
+        return made
+
     return make
 
 

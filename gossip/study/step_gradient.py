@@ -50,6 +50,8 @@ def _obstacle(take: Take, task: Task, sampler: Sampler) -> str | None:
     """Why the gradient is not recorded, of a row for each learner or of one for all of them."""
     if task.has_buffers:
         return "it keeps running statistics"
+    if task.draws:
+        return "it draws random numbers"
     try:
         for rows in sorted({1, len(sampler.hosted)}):
             _take_first(take, task, sampler, rows=rows)
@@ -73,7 +75,8 @@ def _take_first(take: Take, task: Task, sampler: Sampler, *, rows: int) -> None:
     """Take the gradient of step 0 as an algorithm with so many rows does."""
     buffers = task.init_buffers(len(sampler.hosted)) if task.has_buffers else None
     batch = task.train.batch(sampler.indices(0))
-    take(task.init(0).repeat(rows, 1), *batch, buffers=buffers)
+    seeds = range(len(sampler.hosted))
+    take(task.init(0).repeat(rows, 1), *batch, buffers=buffers, seeds=seeds)
 
 
 def _first_line(error: Exception) -> str:

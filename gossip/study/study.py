@@ -20,6 +20,7 @@ from gossip.errors import lookup
 from gossip.monitor import Monitor
 from gossip.rates import Rule
 from gossip.stragglers import Straggler
+from gossip.streams import PASS, generator
 from gossip.study import parts
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from gossip.study.step_gradient import of_steps
@@ -53,6 +54,13 @@ class Study:
         every = self.config.gossip.mix_every
         return None if (t + 1) % every else self.topology.matrix(t // every)
 
+    def seeds(self, t: int) -> tuple[int, ...] | None:
+        """Of what the hosted learners' models draw in step t; None: they draw nothing."""
+        if not self.task.draws:
+            return None
+        draws = (generator(self.config.seed, PASS, j, t) for j in self.comm.hosted)
+        return tuple(int(own.integers(2**63)) for own in draws)
+
     def delay(self, t: int) -> float:
         """Seconds that this process waits in the gradient of step t because it is to be slow."""
         if self.straggler is None:
@@ -82,6 +90,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         on_device(test, numerics.device),
         dtype=parts.dtype(config),
         num_classes=dataset.num_classes,
+        seed=config.seed,
         validation=None if validation is None else on_device(validation, numerics.device),
         numerics=numerics,
     )
@@ -109,7 +118,9 @@ def prepare(config: Config, comm: Communicator) -> Study:
         lipschitz_samples=config.monitoring.lipschitz_samples,
         seed=config.seed,
     )
-    make_monitor()  # refuses a bad level or source now
+    monitor = make_monitor()  # refuses a bad level or source now
+    if monitor.needs_curvature:
+        parts.check_curvature(task)
     gradient, fallback = of_steps(config.compute, task, sampler, squares=rates.needs_norms)
     topology, remarks = parts.topology_and_remarks(config, comm.n)
     return Study(

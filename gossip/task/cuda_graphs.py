@@ -4,7 +4,7 @@ A small model's step is launch-bound: the GPU waits for Python. Nothing here has
 yet; what needs one is `record`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -45,6 +45,7 @@ class Captured:
         *,
         squares: bool = False,
         buffers: None = None,
+        seeds: Sequence[int] | None = None,
         scale: float | None = None,
     ) -> Gradients:
         """As `Task.gradient`."""

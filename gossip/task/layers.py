@@ -1,13 +1,11 @@
 """The layers of a model as columns of a flat row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-
-from gossip.errors import UserError
 
 NORM = nn.modules.batchnorm._NormBase
 """All of BatchNorm's kinds."""
@@ -31,18 +29,13 @@ def layer_squares(rows: Tensor, layers: tuple[Layer, ...]) -> Tensor:
     return torch.stack(norms, dim=1).square()
 
 
-def layers(model: nn.Module) -> Iterator[Layer]:
-    """The parameters, in their order.
-
-    Raises:
-        UserError: there are none.
-    """
+def layers(parameters: Mapping[str, nn.Parameter]) -> Iterator[Layer]:
+    """The parameters in their order, without those that have no numbers."""
     stop = 0
-    for name, parameter in model.named_parameters():
-        start, stop = stop, stop + prod(parameter.shape)
-        yield Layer(name, start, stop, parameter.shape)
-    if not stop:
-        raise UserError(f"model {type(model).__name__} has no parameters: nothing to train")
+    for name, parameter in parameters.items():
+        if parameter.numel():
+            start, stop = stop, stop + parameter.numel()
+            yield Layer(name, start, stop, parameter.shape)
 
 
 def running_statistics(model: nn.Module) -> Iterator[Layer]:
@@ -54,17 +47,3 @@ def running_statistics(model: nn.Module) -> Iterator[Layer]:
                 shape = getattr(module, name).shape
                 start, stop = stop, stop + prod(shape)
                 yield Layer(f"{prefix}.{name}".lstrip("."), start, stop, shape)
-
-
-def refuse_dropout(model: nn.Module) -> None:
-    """Refuse Dropout: a gradient would depend on more than (row, batch).
-
-    Raises:
-        UserError: there is some.
-    """
-    for name, module in model.named_modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            raise UserError(
-                f"model layer {name!r} ({type(module).__name__}) draws random numbers in each "
-                "forward pass, which is not supported; set p=0"
-            )

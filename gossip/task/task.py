@@ -1,21 +1,28 @@
 """Model and loss as functions of a flat row, for many learners at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 
 from gossip.comm.base import Communicator
-from gossip.errors import UserError
-from gossip.task.layers import NORM, layer_squares, layers, refuse_dropout, running_statistics
+from gossip.errors import UserError, said
+from gossip.randomness import seeded
+from gossip.task.building import cannot_take, converted, made, refuse_unlike
+from gossip.task.layers import NORM, layer_squares, layers, running_statistics
+from gossip.task.likeness import unlike
 from gossip.task.numerics import PLAIN, Numerics
 from gossip.task.overrun import FAULT, Watch, spared
+from gossip.task.parameters import coordinates
 from gossip.task.samples import RECALIBRATION_CHUNK, Samples, chunks
+from gossip.task.trial import NEEDED, SAMPLES, SEED, conduct
 
 ROWS_AT_ONCE = 2**24
 """Numbers in the gradients of several learners that are held while a shared row is summed up."""
@@ -49,9 +56,14 @@ Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 class Task:
     """A classification task: mean cross-entropy of a model on batches.
 
-    A flat row holds the model's parameters in `named_parameters()` order, each row-major. All
-    methods are functions of rows and samples; a task keeps no weights. A label is a class, or a
-    row of classes where the model gives logits for each of several positions (words).
+    A flat row holds the parameters that are trained in `named_parameters()` order, each row-major,
+    those that live in one memory once. All methods are functions of rows and samples; a task
+    keeps no weights but the frozen ones. A label is a class, or a row of classes where the model
+    gives logits for each of several positions (words).
+
+    A model may draw random numbers while it is trained, as Dropout does: each learner's pass of a
+    step then has a seed. What is measured or judged is the model without them, which for Dropout
+    is that of all units.
 
     BatchNorm's running statistics are no parameters: they are neither mixed nor part of d. A
     gradient is taken with the statistics of its own mini-batch; those that run along belong to
@@ -66,6 +78,7 @@ class Task:
             (one row after the other), or "auto": vmap unless the model cannot be batched, or
             convolves, which on a CPU is slower as one grouped convolution than in turn.
         num_classes: outputs the model must have at least; not looked at if 0.
+        seed: of what the model draws when it is made and is not trained, in frozen parameters.
         validation: samples held out of the training set, if any.
         numerics: where and how precisely it computes. Mixed precision is that of a step's
             gradients and of evaluation; sums over a data set and Hessians, which the monitor
@@ -73,8 +86,9 @@ class Task:
             off, see `gossip.task.overrun`; `notes` say so.
 
     Raises:
-        UserError: the model draws random numbers (Dropout), has no parameters, does not give
-            logits [batch, num_classes], or would corrupt memory.
+        UserError: the model has no parameters that are trained, does not give logits [batch,
+            num_classes], would corrupt memory, or its passes read or change what belongs to no
+            learner.
     """
 
     def __init__(
@@ -86,29 +100,39 @@ class Task:
         dtype: torch.dtype = torch.float32,
         engine: str = "auto",
         num_classes: int = 0,
+        seed: int = 0,
         validation: Samples | None = None,
         numerics: Numerics = PLAIN,
     ) -> None:
         self._build = build
         self.train, self.test, self.validation = train, test, validation
         self.dtype, self.numerics = dtype, numerics
-        self._model = build().to(numerics.device, dtype)
-        refuse_dropout(self._model)
-        self.layers = tuple(layers(self._model))
+        self.notes: tuple[str, ...] = ()
+        """What the user should know of how it computes."""
+        spread = np.arange(NEEDED) * len(train) // NEEDED
+        inputs, labels = train.batch(spread)
+        self._sample = inputs[:1]
+        model, twin = (made(build, seed, self._sample) for _ in range(2))
+        refuse_unlike(model, twin)
+        twin = converted(twin, numerics, dtype)
+        numerics = self._spared(twin, inputs[:1])
+        parameters, self._ties = coordinates(model, f"model {type(model).__name__}")
+        self.layers = tuple(layers(parameters))
         self.d = self.layers[-1].stop
-        self.looks_at_batch = any(isinstance(m, NORM) for m in self._model.modules())
+        self._model = converted(model, numerics, dtype)
         self._buffers = tuple(running_statistics(self._model))
         own = dict(self._model.named_buffers())
         parts = [own[layer.name].reshape(-1) for layer in self._buffers]
         nothing = torch.empty(0, dtype=dtype, device=numerics.device)
         self._first_buffers = torch.cat(parts) if parts else nothing
         self._sizes = [layer.stop - layer.start for layer in self.layers]
-        self.notes: tuple[str, ...] = ()
-        """What a user should know of how it computes."""
-        self._check_outputs(num_classes)
         self._step_loss = self._compiled(self._loss)
         self._batched_loss = self._compiled(vmap(self._loss))
         self._exact_batched_loss = vmap(self._exact_loss)
+        seen = conduct(twin, inputs, labels, _cross_entropy, num_classes)
+        self.draws, self.looks_at_batch = seen.draws, seen.looks_at_batch
+        self._judged_by_batch = seen.judged_by_batch
+        self._refuse_hidden_weights(seed, inputs[:SAMPLES], labels[:SAMPLES], seen.gradients)
         self.engine = self._best_engine() if engine == "auto" else engine
 
     def init(self, seed: int) -> Tensor:
@@ -116,10 +140,9 @@ class Task:
 
         The same numbers in every dtype and on every device.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = self._build()
-        row = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+        model = made(self._build, seed, self._sample)
+        own = dict(model.named_parameters())
+        row = torch.cat([own[layer.name].detach().cpu().reshape(-1) for layer in self.layers])
         return row.to(self.numerics.device, self.dtype)
 
     @property
@@ -139,6 +162,7 @@ class Task:
         *,
         squares: bool = False,
         buffers: Tensor | None = None,
+        seeds: Sequence[int] | None = None,
         scale: "float | Tensor | None" = None,
         exact: bool = False,
     ) -> Gradients:
@@ -152,6 +176,7 @@ class Task:
             labels: [local, batch, *label_shape].
             squares: whether `Gradients.squares` is wanted.
             buffers: running statistics [local, b], moved on in place; None: nobody keeps them.
+            seeds: of what the model draws, [local]; needed if it does.
             scale: the loss is multiplied by it before the backward pass, and the gradient divided
                 by it after: what would be too small for half precision in between is not lost.
             exact: in `dtype` throughout, whatever the mixed precision.
@@ -160,19 +185,21 @@ class Task:
             Detached.
         """
         local = len(inputs)
+        assert len(seeds) == local if seeds is not None else not self.draws
         of_row = partial(self._gradient_of_row, scale=scale, exact=exact)
-        if len(x) == 1 < local and (squares or self.looks_at_batch):
+        one_by_one = squares or self.looks_at_batch or self.has_buffers or self.draws
+        if len(x) == 1 < local and one_by_one:
             of_rows = partial(self.gradient, scale=scale, exact=exact)
-            return self._shared_row(x[0], inputs, labels, squares, buffers, of_rows)
+            return self._shared_row(x[0], inputs, labels, squares, buffers, seeds, of_rows)
         if len(x) == 1:
             own = None if buffers is None else buffers[0]
             batch = inputs.flatten(0, 1), labels.flatten(0, 1)
-            gradient, loss = of_row(x[0], *batch, own)
+            gradient, loss = of_row(x[0], *batch, own, None if seeds is None else seeds[0])
             return Gradients(gradient.unsqueeze(0), loss.unsqueeze(0))
         if self.engine == "vmap":
             return self._batched(x, inputs, labels, scale, exact)
-        rows = buffers if buffers is not None else [None] * local
-        each = zip(x, inputs, labels, rows, strict=True)
+        nobody = [None] * local
+        each = zip(x, inputs, labels, _or(buffers, nobody), _or(seeds, nobody), strict=True)
         gradients, losses = zip(*(of_row(*row) for row in each), strict=True)
         return Gradients(torch.stack(gradients), torch.stack(losses))
 
@@ -196,6 +223,7 @@ class Task:
         labels: Tensor,
         squares: bool,
         buffers: Tensor | None,
+        seeds: Sequence[int] | None,
         gradient: Callable[..., Gradients],
     ) -> Gradients:
         """Mean over the local learners, a few gradients in memory at a time."""
@@ -208,7 +236,8 @@ class Task:
             part = slice(start, start + at_once)
             x = row.expand(len(inputs[part]), -1)
             own = None if buffers is None else buffers[part]
-            some = gradient(x, inputs[part], labels[part], buffers=own)
+            draws = None if seeds is None else seeds[part]
+            some = gradient(x, inputs[part], labels[part], buffers=own, seeds=draws)
             total += some.values.sum(dim=0)
             loss += some.losses.sum()
             if squares:
@@ -224,26 +253,36 @@ class Task:
     ) -> tuple[Tensor, float]:
         """Sums over samples, at `row` [d], of the gradient (float64, [d]) and of the loss."""
         total, loss_sum = torch.zeros_like(row, dtype=torch.float64), 0.0
-        for inputs, labels in chunks(samples, indices):
-            gradient, loss = self._gradient_of_row(row, inputs, labels, exact=True)
-            total += gradient.double() * len(labels)
-            loss_sum += float(loss) * len(labels)
+        with self._drawing_nothing() if self.draws else nullcontext():
+            for inputs, labels in chunks(samples, indices):
+                gradient, loss = self._gradient_of_row(row, inputs, labels, exact=True)
+                total += gradient.double() * len(labels)
+                loss_sum += float(loss) * len(labels)
         return total, loss_sum
 
     def hessian_vector_sums(
-        self, row: Tensor, vectors: Tensor, samples: Samples, indices: np.ndarray
+        self,
+        row: Tensor,
+        vectors: Tensor,
+        samples: Samples,
+        indices: np.ndarray,
+        seed: int | None = None,
     ) -> Tensor:
         """Sums over samples of the Hessian at `row` [d] times each of `vectors` [k, d].
 
-        The result is float64 [k, d].
+        The result is float64 [k, d]. Of the training pass that draws at `seed`, or if there is
+        none, of the model that draws nothing.
 
         Double back-propagation, exact wherever the loss is twice differentiable: finite
         differences step over the kinks of a ReLU and were measured up to 17 times off.
         """
         total = torch.zeros_like(vectors, dtype=torch.float64)
         vectors = vectors.to(self.dtype)
-        for inputs, labels in chunks(samples, indices):
-            total += self._hessian_vectors(row, vectors, inputs, labels).double() * len(labels)
+        with self._drawing_nothing() if self.draws and seed is None else nullcontext():
+            for inputs, labels in chunks(samples, indices):
+                with self._drawing(seed):
+                    products = self._hessian_vectors(row, vectors, inputs, labels)
+                total += products.double() * len(labels)
         return total
 
     def evaluate(
@@ -259,15 +298,13 @@ class Task:
                 themselves, all that there is to a model without running ones.
         """
         loss, errors, count = 0.0, 0, 0
-        self._model.train(buffers is None)
-        with torch.no_grad():
+        with torch.no_grad(), self._judged() if buffers is not None else self._drawing_nothing():
             tensors = self._parameters(row) | self._named_buffers(buffers)
             for inputs, labels in chunks(samples, indices):
                 logits = self._logits(tensors, inputs)
                 loss += float(_cross_entropy(logits, labels, reduction="sum"))
                 errors += int((logits.argmax(dim=-1) != labels).sum())
                 count += labels.numel()
-        self._model.train()
         return Scores(loss, errors, count)
 
     def average_buffers(self, buffers: Tensor, comm: Communicator) -> Tensor:
@@ -298,7 +335,7 @@ class Task:
         for module in momenta:
             module.momentum = 1.0
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self._drawing_nothing():
                 parameters = self._parameters(row)
                 for inputs, _ in chunks(samples, indices, RECALIBRATION_CHUNK):
                     own = self.init_buffers(1)[0]
@@ -311,44 +348,108 @@ class Task:
                 module.momentum = momentum
         return (total / count).to(self.dtype)
 
-    def _check_outputs(self, num_classes: int) -> None:
-        inputs, labels = self.train.batch(np.zeros(1, dtype=np.int64))
-        self._model.eval()  # BatchNorm cannot be trained on a batch of one
+    def _spared(self, model: nn.Module, inputs: Tensor) -> Numerics:
+        """The numerics without what would corrupt memory with this model; `notes` say so.
+
+        Raises:
+            UserError: it would whatever the numerics, or the model cannot take the inputs.
+        """
+        model.eval()  # BatchNorm cannot be trained on a batch of one
         try:
-            with torch.no_grad(), Watch() as watch:
-                outputs = self._model(inputs)
-        except (RuntimeError, IndexError, ValueError) as error:
-            raise UserError(
-                f"model {type(self._model).__name__} cannot take inputs of shape "
-                f"{list(inputs.shape[1:])} and type {inputs.dtype}: {str(error).splitlines()[0]}"
-            ) from error
-        self._model.train()
+            with torch.no_grad(), seeded(SEED, inputs.device), Watch() as watch:
+                model(inputs)
+        except UserError:
+            raise
+        except Exception as error:
+            raise cannot_take(model, inputs, error) from error
+        model.train()
         if watch.overruns:
             raise UserError(
-                f"model {type(self._model).__name__} puts the channels of its images last, and "
+                f"model {type(model).__name__} puts the channels of its images last, and "
                 f"{FAULT}: leave them where they are, or use float64"
             )
         if watch.found:
             self.numerics, self.notes = spared(self.numerics)
-        if outputs.shape[:-1] != labels.shape or outputs.shape[-1] < num_classes:
-            needed = [*labels.shape, num_classes or "classes"]
+        return self.numerics
+
+    def _refuse_hidden_weights(
+        self, seed: int, inputs: Tensor, labels: Tensor, expected: dict[str, Tensor]
+    ) -> None:
+        """Refuse a model whose gradient, as a function of a row, is not its own.
+
+        Raises:
+            UserError: it is not, or cannot be taken.
+        """
+        own = self.init_buffers(1)[0] if self.has_buffers else None
+        row = self.init(seed)
+        try:
+            gradient, _ = self._gradient_of_row(row, inputs, labels, own, SEED, exact=True)
+        except Exception as error:
+            raise cannot_take(self._model, inputs, error) from error
+        tied = {tie.of for tie in self._ties}
+        names = [layer.name for layer in self.layers if layer.name not in tied]
+        found = {
+            layer.name: gradient[layer.start : layer.stop].view(layer.shape)
+            for layer in self.layers
+        }
+        pairs = [{name: own[name] for name in names if name in own} for own in (found, expected)]
+        if hidden := unlike(*pairs):
             raise UserError(
-                f"model {type(self._model).__name__} gives outputs of shape "
-                f"{list(outputs.shape)} for one sample of shape {list(inputs.shape[1:])}; needed "
-                f"are logits, [{', '.join(map(str, needed))}]"
+                f"model {type(self._model).__name__} reaches its parameter {hidden[0]!r} by "
+                "another way than its name, as by a list that it keeps: use the parameter itself, "
+                "or a torch.nn.ParameterList"
             )
+
+    @property
+    def judged_by_batch(self) -> bool:
+        """Whether in evaluation, too, what a model makes of a sample depends on the others."""
+        return self._judged_by_batch or (self.looks_at_batch and not self.has_buffers)
+
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        """In this block the model is in evaluation mode."""
+        self._model.eval()
+        try:
+            yield
+        finally:
+            self._model.train()
+
+    @contextmanager
+    def _drawing_nothing(self) -> Iterator[None]:
+        """In this block all but BatchNorm is in evaluation mode, where nothing is drawn."""
+        norms = [m for m in self._model.modules() if isinstance(m, NORM) and m.training]
+        with self._judged():
+            for norm in norms:
+                norm.train()
+            yield
+
+    def _drawing(self, seed: int | None) -> AbstractContextManager[None]:
+        """In this block a training pass draws at `seed`, if it does."""
+        if seed is None or not self.draws:
+            return nullcontext()
+        return seeded(seed, self.numerics.device)
 
     def _best_engine(self) -> str:
         # A grouped convolution is slow on a CPU, and has no channels that could come last.
         slow = self.numerics.device.type == "cpu" or self.numerics.channels_last
         in_turn = (nn.RNNBase, NORM) + ((nn.modules.conv._ConvNd,) if slow else ())
+        if self.draws:
+            self.notes = ("gradients are taken in turn: the model draws random numbers",)
+            return "loop"
         if any(isinstance(m, in_turn) for m in self._model.modules()):
             return "loop"
         two_rows = self.init(0).repeat(2, 1)
         inputs, labels = self.train.batch(np.zeros((2, 1), dtype=np.int64))
+        parameters = self._parameters(two_rows)
         try:
-            vmap(self._loss)(self._parameters(two_rows), inputs, labels)
-        except RuntimeError:  # data-dependent control flow, an operation without a batching rule
+            losses = vmap(self._loss)(parameters, inputs, labels)
+            _flat_gradient(losses, parameters, two_rows.shape[:1], None)
+        # Data-dependent control flow, an operation without a batching rule, or what a model makes
+        # of tensors that have no numbers.
+        except Exception as error:
+            self.notes = (
+                f"gradients are taken in turn: the model cannot be batched ({said(error, 100)})",
+            )
             return "loop"
         return "vmap"
 
@@ -365,14 +466,18 @@ class Task:
         return _cross_entropy(self._logits(tensors, inputs), labels)
 
     def _exact_loss(self, tensors: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-        return _cross_entropy(functional_call(self._model, tensors, (inputs,)), labels)
+        return _cross_entropy(self._outputs(tensors, inputs).to(self.dtype), labels)
+
+    def _outputs(self, tensors: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        tied = {tie.name: tie.view(tensors[tie.of]) for tie in self._ties}
+        return functional_call(self._model, tensors | tied, (inputs,))
 
     def _logits(self, tensors: dict[str, Tensor], inputs: Tensor) -> Tensor:
         """The logits in `dtype`, the precision that a loss needs."""
         numerics = self.numerics
         with numerics.autocast():
             tensors, inputs = numerics.laid_out(tensors), numerics.layout(inputs)
-            return functional_call(self._model, tensors, (inputs,)).to(self.dtype)
+            return self._outputs(tensors, inputs).to(self.dtype)
 
     def _named_buffers(self, row: Tensor | None) -> dict[str, Tensor]:
         """Views of a row of running statistics [b], or nothing; a forward pass writes to them."""
@@ -384,7 +489,7 @@ class Task:
         """Leaves that are views of a row [d] or of rows [rows, d], by parameter name."""
         columns = x.detach().split(self._sizes, dim=-1)
         return {
-            layer.name: c.view(*x.shape[:-1], *layer.shape).requires_grad_()
+            layer.name: c.view(x.shape[:-1] + layer.shape).requires_grad_()
             for layer, c in zip(self.layers, columns, strict=True)
         }
 
@@ -394,27 +499,50 @@ class Task:
         inputs: Tensor,
         labels: Tensor,
         buffers: Tensor | None = None,
+        seed: int | None = None,
         *,
         scale: "float | Tensor | None" = None,
         exact: bool = False,
     ) -> tuple[Tensor, Tensor]:
         parameters = self._parameters(row)
         of_row = self._exact_loss if exact else self._step_loss
-        loss = of_row(parameters | self._named_buffers(buffers), inputs, labels)
+        with self._drawing(seed):
+            loss = of_row(parameters | self._named_buffers(buffers), inputs, labels)
         return _flat_gradient(loss, parameters, row.shape[:0], scale), loss.detach()
 
+    def check_curvature(self) -> None:
+        """Try whether the loss has second derivatives.
+
+        Raises:
+            Exception: it has none.
+        """
+        row = self.init(0)
+        batch = self.train.batch(np.zeros(2, dtype=np.int64))
+        with self._drawing_nothing():
+            self._hessian_vectors(row, torch.ones_like(row).unsqueeze(0), *batch, strict=True)
+
     def _hessian_vectors(
-        self, row: Tensor, vectors: Tensor, inputs: Tensor, labels: Tensor
+        self,
+        row: Tensor,
+        vectors: Tensor,
+        inputs: Tensor,
+        labels: Tensor,
+        *,
+        strict: bool = False,
     ) -> Tensor:
         parameters = self._parameters(row)
         leaves = list(parameters.values())
-        loss = self._exact_loss(parameters, inputs, labels)
+        # Fused attention has no second derivative; its plain formula has.
+        with sdpa_kernel(SDPBackend.MATH):
+            loss = self._exact_loss(parameters, inputs, labels)
         gradients = _gradients(loss, parameters, create_graph=True)
         flat = torch.cat([g.reshape(-1) for g in gradients])
+        if strict:
+            _refuse_ends(flat)
         products = []
         for v in vectors:
             parts = torch.autograd.grad(flat, leaves, v, retain_graph=True, materialize_grads=True)
-            products.append(torch.cat([p.reshape(-1) for p in parts]))
+            products.append(torch.cat([_dense(p).reshape(-1) for p in parts]))
         return torch.stack(products)
 
 
@@ -423,7 +551,30 @@ def _gradients(
 ) -> tuple[Tensor, ...]:
     """Gradients in parameter order; zeros for a parameter that the loss does not use."""
     leaves = list(parameters.values())
-    return torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
+    found = torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
+    return tuple(map(_dense, found))
+
+
+def _refuse_ends(gradient: Tensor) -> None:
+    """Refuse a gradient with a part that autograd takes for a constant, without saying so.
+
+    Raises:
+        RuntimeError: a function in it is marked with `once_differentiable`.
+    """
+    seen: set[object] = set()
+    nodes = [gradient.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            if node.name().rpartition("::")[2] in ("Error", "DelayedError"):
+                raise RuntimeError("a function in it is marked with once_differentiable")
+            nodes += [after for after, _ in node.next_functions]
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    """A gradient that an embedding may have given as sparse."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _flat_gradient(
@@ -437,6 +588,10 @@ def _flat_gradient(
     gradients = _gradients(loss if scale is None else loss * scale, parameters)
     flat = torch.cat([g.reshape(*rows, -1) for g in gradients], dim=-1)
     return flat if scale is None else flat.div_(scale)
+
+
+def _or(rows: "Tensor | Sequence[int] | None", nobody: list[None]) -> Any:
+    return nobody if rows is None else rows
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor
 from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree
 from gossip.errors import UserError
-from gossip.wrapper.weights import MIXABLE, described
+from gossip.task.parameters import MIXABLE
+from gossip.wrapper.weights import described
 
 
 def agree_on_tensors(comm: Communicator, named: Mapping[str, Tensor]) -> None:

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip.errors import UserError
-
-MIXABLE = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-"""What weights may be made of: numbers of which there are averages."""
+from gossip.task.parameters import short, trained
 
 ALIGNMENT_BYTES = 64
 """Where torch's own allocations begin: kernels choose their path by it, and so the last bit."""
@@ -46,18 +44,12 @@ class Weights:
     """
 
     def __init__(self, named: Mapping[str, nn.Parameter], whose: str) -> None:
-        trained = {name: p for name, p in named.items() if p.requires_grad}
-        if not trained:
-            frozen = f" that needs a gradient (all {len(named)} are frozen)" if named else ""
-            raise UserError(f"{whose} has no parameter{frozen}: nothing to average")
-        for name, parameter in trained.items():
-            _refuse_unmixable(name, parameter)
         self.rows: list[Tensor] = []
         """[1, d] for each dtype and device."""
         self.slots: dict[int, Slot] = {}
         """Id of a parameter -> its place in a row."""
         kinds: dict[tuple[torch.dtype, torch.device], dict[str, nn.Parameter]] = {}
-        for name, parameter in trained.items():
+        for name, parameter in trained(named, whose).items():
             kinds.setdefault((parameter.dtype, parameter.device), {})[name] = parameter
         for members in kinds.values():
             self._move_in(members)
@@ -110,28 +102,10 @@ class Weights:
                 )
 
 
-def _refuse_unmixable(name: str, parameter: nn.Parameter) -> None:
-    if isinstance(parameter, nn.parameter.UninitializedParameter):
-        raise UserError(
-            f"parameter {name!r} has no shape yet: run one batch through the module, then wrap it"
-        )
-    if parameter.dtype not in MIXABLE:
-        allowed = ", ".join(_short(dtype) for dtype in MIXABLE)
-        raise UserError(
-            f"parameter {name!r} is {_short(parameter.dtype)}, which cannot be averaged: "
-            f"convert it to one of {allowed}, or freeze it with requires_grad_(False)"
-        )
-
-
-def _short(dtype: torch.dtype) -> str:
-    """'float32'."""
-    return str(dtype).removeprefix("torch.")
-
-
 def described(tensor: Tensor) -> str:
     """What has to be the same on all processes, 'float32 [10, 5]', 'float32 [3] frozen'."""
     frozen = "" if tensor.requires_grad or not isinstance(tensor, nn.Parameter) else " frozen"
     stride = torch.empty_like(tensor, device="meta").stride()
     contiguous = torch.empty(tensor.shape, device="meta").stride()
     order = "" if stride == contiguous else f" strides {list(stride)}"
-    return f"{_short(tensor.dtype)} {list(tensor.shape)}{order}{frozen}"
+    return f"{short(tensor.dtype)} {list(tensor.shape)}{order}{frozen}"

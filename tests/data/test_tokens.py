@@ -60,7 +60,7 @@ def test_tokens_survive_the_cache(dataset):
         (TOKENS, NEXT[:, :3], r"for sequences, inputs \[N, T, \.\.\.\] and labels \[N, T\]"),
         (TOKENS, NEXT[:2], "the same N"),
         (TOKENS, NEXT[..., None], "for sequences"),
-        (TOKENS, NEXT - 1, "labels are int64, the first -1: give integers that count from 0"),
+        (TOKENS, NEXT - 1, "labels are int64 from -1 to 3: give integers that count from 0"),
         (TOKENS, NEXT / 2, "labels are float64"),
     ],
 )

@@ -185,7 +185,7 @@ def test_the_noise_over_seeds_is_pooled_from_the_variances_of_the_rates() -> Non
     fine = [row for row in rows if row.test_error < 0.1]
     rows = [row for row in rows if row not in fine]
     rows += [replace(row, test_error=errors[row.seed * (row.lr in loud)]) for row in fine]
-    outcome = date_claims.lars_has_a_needle(rows, FULL)
+    outcome = claims.lars_has_a_needle(rows, FULL)
     pooled = math.sqrt(50 * len(loud) / len(FULL.needle.fine))
     assert outcome
     assert outcome[1].endswith(f"standard deviation over seeds {pooled:.2f}")

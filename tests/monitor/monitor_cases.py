@@ -65,7 +65,7 @@ class Quadratic:
     def init(self, seed):
         return torch.from_numpy(np.random.default_rng(seed).standard_normal(self.d))
 
-    def gradient(self, x, inputs, labels, *, exact=False):
+    def gradient(self, x, inputs, labels, *, seeds=None, exact=False):
         if len(x) == 1:
             inputs = inputs.flatten(0, 1).unsqueeze(0)
         offsets = x.unsqueeze(1) - inputs
@@ -77,7 +77,7 @@ class Quadratic:
         loss = torch.einsum("bi,ij,bj->", offsets, self.hessian, offsets) / 2
         return offsets.sum(dim=0) @ self.hessian, float(loss)
 
-    def hessian_vector_sums(self, row, vectors, samples, indices):
+    def hessian_vector_sums(self, row, vectors, samples, indices, seed=None):
         return len(indices) * vectors @ self.hessian
 
 
