@@ -56,7 +56,7 @@ def one_of(names: Collection[str], name: str, kind: str) -> str:
     Raises:
         UserError: it is not; the message suggests the nearest name and lists all.
     """
-    if name in names:
+    if isinstance(name, str) and name in names:
         return name
     raise UserError(
         f"unknown {kind} {name!r}{suggestion(name, names)}; there are {', '.join(names)}"
@@ -65,7 +65,7 @@ def one_of(names: Collection[str], name: str, kind: str) -> str:
 
 def suggestion(name: str, names: Collection[str]) -> str:
     """': did you mean X?' if `name` looks like one of `names`, else ''."""
-    near = difflib.get_close_matches(name, list(names), n=1)
+    near = difflib.get_close_matches(str(name), list(names), n=1)
     return f": did you mean {near[0]}?" if near else ""
 
 

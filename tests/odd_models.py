@@ -531,7 +531,7 @@ REFUSED = {
     Clipping: "changes its own parameter 'b.weight'",
     HiddenWeight: "reaches its parameter 'a.weight' by another way",
     TiedInPart: "'encoder.weight' and 'decoder.bias' share a part of their memory",
-    Expanded: "'b.bias' is an expanded tensor",
+    Expanded: "'b.bias' is expanded",
     AllFrozen: "no parameter that needs a gradient (all 4 are frozen)",
     ComplexParameter: "'phase' is complex64, which cannot be averaged",
     OnMeta: "'a.weight' is on the meta device",

@@ -2,7 +2,7 @@
 
 from topologies.certificate import Certificate, certificate
 from topologies.check import check
-from topologies.custom import from_graph, from_matrices
+from topologies.custom import from_graph, from_matrices, topology_of
 from topologies.table import TOPOLOGIES, build
 from topologies.topology import Topology, TopologyError, TopologyWarning
 from topologies.weights import WEIGHTS
@@ -19,4 +19,5 @@ __all__ = [
     "check",
     "from_graph",
     "from_matrices",
+    "topology_of",
 ]

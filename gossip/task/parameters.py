@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import permutations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from gossip.errors import UserError
+from gossip.task.ties import overlap
 
 MIXABLE = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 """What weights may be made of: numbers of which there are averages."""
@@ -17,10 +18,11 @@ MOST_DIMENSIONS = 4
 """Of parameters that are looked at for being each other's transpose."""
 
 
-def trained(
-    named: Mapping[str, nn.Parameter], whose: str, to: str = "average"
-) -> dict[str, nn.Parameter]:
-    """Those of the parameters that need a gradient; the frozen ones stay as they are.
+P = TypeVar("P", bound=Tensor)
+
+
+def trained(named: Mapping[str, P], whose: str, to: str = "average") -> dict[str, P]:
+    """Those of the parameters that need a gradient, each once; the frozen ones stay as they are.
 
     Args:
         named: parameters by name.
@@ -30,7 +32,11 @@ def trained(
     Raises:
         UserError: there are none, or of a kind that cannot be averaged.
     """
-    chosen = {name: p for name, p in named.items() if p.requires_grad}
+    once: dict[int, tuple[str, P]] = {}
+    for name, parameter in named.items():
+        if parameter.requires_grad:
+            once.setdefault(id(parameter), (name, parameter))
+    chosen = dict(once.values())
     if not chosen:
         frozen = f" that needs a gradient (all {len(named)} are frozen)" if named else ""
         raise UserError(f"{whose} has no parameter{frozen}: nothing to {to}")
@@ -95,19 +101,12 @@ def _tie(
 ) -> Tie | None:
     """To which of the `firsts` the parameter is tied; None: to none of them."""
     one = named[name]
-    if name in chosen and any(
-        s == 0 and n > 1 for s, n in zip(one.stride(), one.shape, strict=True)
-    ):
-        raise UserError(
-            f"parameter {name!r} is an expanded tensor, several numbers in one place: make it of "
-            "tensor.clone()"
-        )
     for first in firsts:
         other = named[first]
         order = _order(other, one)
         if order is not None:
             return Tie(name, first, order, name not in chosen)
-        if first in chosen and _overlap(other, one):
+        if first in chosen and overlap(other, one):
             raise UserError(
                 f"parameters {first!r} and {name!r} share a part of their memory: tie them as a "
                 "whole (the same parameter, or its transpose), or give each its own by .clone()"
@@ -125,25 +124,7 @@ def _order(one: Tensor, other: Tensor) -> tuple[int, ...] | None:
     return None
 
 
-def _overlap(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of one storage have a number in common."""
-    if one.dtype != other.dtype:
-        return True
-    places, others = _places(one), _places(other)
-    if places[-1] < others[0] or others[-1] < places[0]:
-        return False
-    return bool(torch.isin(places, others).any())
-
-
-def _places(tensor: Tensor) -> Tensor:
-    """Where its numbers are in its storage, ascending."""
-    place = torch.tensor([tensor.storage_offset()])
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        place = (place[:, None] + torch.arange(size) * stride).reshape(-1)
-    return place.sort().values
-
-
-def _refuse_unmixable(name: str, parameter: nn.Parameter) -> None:
+def _refuse_unmixable(name: str, parameter: Tensor) -> None:
     if isinstance(parameter, nn.parameter.UninitializedParameter):
         raise UserError(
             f"parameter {name!r} has no shape yet: run one batch through the module, then wrap it"
@@ -159,8 +140,17 @@ def _refuse_unmixable(name: str, parameter: nn.Parameter) -> None:
             f"parameter {name!r} is {short(parameter.dtype)}, which cannot be averaged: "
             f"convert it to one of {allowed}, or freeze it with requires_grad_(False)"
         )
+    if parameter.layout != torch.strided:
+        raise UserError(f"parameter {name!r} is {short(parameter.layout)}: make it to_dense()")
+    if not parameter.is_leaf:
+        raise UserError(
+            f"parameter {name!r} is computed from others (no leaf), so no optimizer changes it: "
+            "give those that it is computed from"
+        )
+    if any(s == 0 and n > 1 for n, s in zip(parameter.shape, parameter.stride(), strict=True)):
+        raise UserError(f"parameter {name!r} is expanded, its elements share memory: clone() it")
 
 
-def short(dtype: torch.dtype) -> str:
+def short(kind: torch.dtype | torch.layout) -> str:
     """'float32'."""
-    return str(dtype).removeprefix("torch.")
+    return str(kind).removeprefix("torch.")

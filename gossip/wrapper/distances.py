@@ -18,7 +18,7 @@ def measured(weights: Weights, comm: Communicator) -> dict[str, float]:
     """
     # [distance from the mean model, own gradient, mean gradient], all squared
     squares = torch.zeros(3, dtype=torch.float64)
-    for row, gradient in zip(weights.rows, _gradients(weights), strict=True):
+    for row, gradient in zip(weights.rows(), _gradients(weights), strict=True):
         mean, mean_gradient = comm.mean(torch.cat([row, gradient], dim=1).double()).chunk(2)
         squares[0] += squared_norms(row, mean).cpu()[0]
         squares[1] += squared_norms(gradient).cpu()[0]
@@ -35,9 +35,9 @@ def measured(weights: Weights, comm: Communicator) -> dict[str, float]:
 
 
 def _gradients(weights: Weights) -> list[Tensor]:
-    """The tensors as rows, [1, d] each."""
-    rows = [torch.zeros_like(row) for row in weights.rows]
+    """As rows, [1, d] each; the gradient of what is tied is the sum."""
+    rows = [torch.zeros_like(like) for like in weights.like]
     for slot in weights.slots.values():
         if (gradient := slot.parameter.grad) is not None:
-            slot.part(rows).copy_(gradient.to_dense())
+            slot.part(rows).add_(gradient.to_dense())
     return rows

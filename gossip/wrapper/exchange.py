@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -12,9 +13,14 @@ from gossip.comm.product import ByIdentity
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
-Mixing = Callable[[], list[Tensor]]
-"""A started exchange: waits for it and gives the mixed rows, [1, d] each, the caller's own from
-then on. Called exactly once."""
+
+class Mixing(NamedTuple):
+    """A started exchange."""
+
+    sent: list[Tensor]
+    """The rows of weights that the others get, [1, d] each; not to be written to."""
+    finish: Callable[[], list[Tensor]]
+    """Waits for it and gives the mixed rows, the caller's own from then on. Called exactly once."""
 
 
 class Exchange:
@@ -37,6 +43,11 @@ class Exchange:
         self._every = mix_every
         self._messages = ByIdentity(messages)
 
+    @property
+    def depends_on_step(self) -> bool:
+        """Whether what is mixed is not the same at every step."""
+        return self.comm.n > 1 and (self._every, self._topology.period) != (1, 1)
+
     def matrix(self, t: int) -> csr_array | None:
         """W of step t; None where nothing is mixed, as by a learner alone."""
         if self.comm.n == 1 or (t + 1) % self._every:
@@ -44,14 +55,15 @@ class Exchange:
         return self._topology.matrix(t // self._every)
 
     def start(self, t: int) -> Mixing | None:
-        """Start X <- W(t) X; None where nothing is mixed. Collective.
+        """Start W(t) X for the weights as they are now; None where nothing is mixed. Collective.
 
-        The rows must not be written to until the returned call has come back.
+        What becomes of the weights meanwhile is the caller's business: what is sent is a copy,
+        where processes share memory the one that the others read.
         """
         w = self.matrix(t)
         if w is None:
             return None
-        rows = self.weights.rows
+        rows = self.weights.rows(self.comm.new_rows)
         for row in rows:
             self.traffic.count_mix(self._messages(w), row.nbytes)
         under_way = [self.comm.start_mix(row, w) for row in rows]
@@ -62,14 +74,13 @@ class Exchange:
             self.traffic.seconds_waiting += time.perf_counter() - start
             return mixed
 
-        return finish
+        return Mixing(rows, finish)
 
     def mix(self, t: int) -> None:
         """X <- W(t) X, waited for. Collective."""
         mixing = self.start(t)
         if mixing is not None:
-            for row, mixed in zip(self.weights.rows, mixing(), strict=True):
-                row.copy_(mixed)
+            self.weights.put(mixing.finish())
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -78,12 +89,9 @@ class Exchange:
         Collective, and bit for bit, also after an exception. The mean is taken in float64 and
         rounded once.
         """
-        rows = self.weights.rows
-        own = [row.clone() for row in rows]
+        own = self.weights.rows()
         try:
-            for row in rows:
-                row.copy_(self.comm.mean(row.double()).unsqueeze(0))
+            self.weights.lend([self.comm.mean(row.double()).unsqueeze(0) for row in own])
             yield
         finally:
-            for row, before in zip(rows, own, strict=True):
-                row.copy_(before)
+            self.weights.lend(own)

@@ -1,9 +1,9 @@
 """Any torch module and any torch optimizer, trained by gossip instead of an all-reduce."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,17 @@ from torch import Tensor, nn
 from gossip.comm.base import Communicator, Traffic
 from gossip.comm.startup.together import on_all
 from gossip.errors import UserError, one_of
-from gossip.wrapper import statistics
+from gossip.wrapper import saving, statistics
 from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
-from gossip.wrapper.options import agree_on_options, check_mix_every, check_timeout, topology_for
+from gossip.wrapper.options import (
+    agree_on_call,
+    agree_on_options,
+    check_link,
+    check_mix_every,
+    topology_for,
+)
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
 from gossip.wrapper.same_tensors import agree_on_tensors, broadcast, refuse_quantised
@@ -39,18 +45,22 @@ class Gossip(nn.Module):
             optimizer.step()
 
     The first training forward pass of a step sends the weights, and `optimizer.step()` adds what
-    has arrived: it has to be called on every process, or `skip_step()`. Several forward passes
-    before it accumulate their gradients. A GradScaler's skipped step is noticed at the next
-    forward pass, when the gradients are gone (`zero_grad()` with `set_to_none`, the default) or
-    not finite; it is then averaged without an update. Alone, without mpirun, nothing is averaged.
+    has arrived: it has to be called on every process, or `skip_step()`. There may be any number of
+    forward and backward passes before it, as for accumulated gradients, sharpness-aware training
+    or a probe: there are as many steps as `optimizer.step()` is called. One that torch's
+    GradScaler leaves out is averaged without an update; one that your own code leaves out needs
+    `skip_step()`. Alone, without mpirun, nothing is averaged.
 
-    All processes begin with parameters and buffers of the first. Their optimizers stay local.
+    All processes begin with parameters and buffers of the first. Their optimizers stay local. The
+    parameters stay where they are, so the module can be saved, copied and shared as it is without
+    the wrapper; the wrapper itself is not copied: `copy.deepcopy(model.module)`.
 
     Args:
         module: on its device and in its dtype already. Parameters that need no gradient are
             left out.
-        topology: a name (`python -m topologies` lists them), a file, a module:function, or a
-            `topologies.Topology` of as many learners as there are processes.
+        topology: a name (`python -m topologies` lists them), a file, a module:function; or, of as
+            many learners as there are processes, a `topologies.Topology`, a mixing matrix, a
+            networkx graph, or a list of matrices or graphs.
         order: "awc", averaging while computing, or "atc", adapt-then-combine: w <- W (w + u),
             with W = 11^T/n the same as `DistributedDataParallel` for SGD with momentum.
         mix_every: H; only every H-th step mixes, with the topology's next matrix.
@@ -70,7 +80,7 @@ class Gossip(nn.Module):
     def __init__(
         self,
         module: nn.Module,
-        topology: str | Topology = "one-peer-exponential",
+        topology: Any = "one-peer-exponential",
         *,
         order: str = "awc",
         mix_every: int = 1,
@@ -82,7 +92,9 @@ class Gossip(nn.Module):
         timeout: float = 600.0,
     ) -> None:
         super().__init__()
-        check_timeout(timeout)
+        if not isinstance(module, nn.Module):
+            raise UserError(f"Gossip({type(module).__name__}): give the torch.nn.Module to train")
+        check_link(backend, timeout)
         link = connected(backend, timeout, device_of(module.parameters()))
         comm = link.comm
 
@@ -91,22 +103,26 @@ class Gossip(nn.Module):
             one_of(ORDERS, order, "order")
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
-            chosen = topology_for(topology, comm.n, topology_options or {}, weights, seed)
+            chosen = topology_for(topology, comm.n, topology_options, weights, seed)
             return chosen, Weights(dict(module.named_parameters()), type(module).__name__)
 
         chosen, flat = on_all(comm, prepared)
         agree_on_options(comm, chosen, order=order, mix_every=mix_every, buffers=buffers)
-        agree_on_tensors(comm, _tensors(module))
+        agree_on_tensors(comm, _tensors(module), flat.ties)
+        rows = flat.rows()
         frozen = (p for p in module.parameters() if not p.requires_grad)
-        broadcast(comm, chain(flat.rows, frozen, module.buffers()))
+        broadcast(comm, chain(rows, frozen, module.buffers()))
+        flat.put(rows)
         self.module = module
         self.training = module.training
         self._buffers_policy = buffers
         self._exchange = Exchange(comm, flat, chosen, mix_every)
         mixing = ORDERS[order](self._exchange)
-        self._rounds = Rounds(flat, mixing, module.named_parameters, link.position)
-        self.register_state_dict_pre_hook(_before_saving)
-        self.register_load_state_dict_pre_hook(_before_loading)
+        self._rounds = Rounds(
+            flat, mixing, module.named_parameters, link.position, alone=comm.n == 1
+        )
+        saving.register(self)
+        flat.claim()
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """The module's own; in training its weights are on their way to the neighbours meanwhile.
@@ -126,9 +142,10 @@ class Gossip(nn.Module):
         return self._rounds.keeping_quiet()
 
     def skip_step(self) -> None:
-        """Take part in the averaging of a step that this learner leaves out. Collective.
+        """Take part in the averaging of a step without `optimizer.step()`. Collective.
 
-        In place of `optimizer.step()`, for instance where a loss is not finite.
+        In its place: where this learner leaves the step out, for instance as a loss is not finite,
+        or has changed the weights by hand since the forward pass, which is its update then.
         """
         self._rounds.skip()
 
@@ -149,11 +166,17 @@ class Gossip(nn.Module):
             UserError: `loader` does not fit the policy; `optimizer.step()` in the block.
         """
         statistics.check(self._buffers_policy, loader)
-        self._rounds.settle()
-        of_the_mean = statistics.of_the_mean_model(
-            self.module, self._buffers_policy, loader, self.comm
-        )
-        with self._rounds.standing_still(), self._exchange.averaged(), of_the_mean:
+        with self._together("average()"):
+            self._rounds.settle()
+        with ExitStack() as block:
+            with self._rounds.calling("average()"):
+                block.enter_context(self._rounds.standing_still())
+                block.enter_context(self._exchange.averaged())
+                block.enter_context(
+                    statistics.of_the_mean_model(
+                        self.module, self._buffers_policy, loader, self.comm
+                    )
+                )
             yield self.module
 
     def monitor(self) -> dict[str, float]:
@@ -163,7 +186,15 @@ class Gossip(nn.Module):
             step, sigma_w2, sigma_w2_coord, consensus_distance; grad_a_norm, the norm of the mean
             gradient, and grad_norm_max, a single learner's largest; the same on all processes.
         """
-        return {"step": self._rounds.t, **measured(self._exchange.weights, self.comm)}
+        with self._together("monitor()"):
+            return {"step": self._rounds.t, **measured(self._exchange.weights, self.comm)}
+
+    @contextmanager
+    def _together(self, call: str) -> Iterator[None]:
+        """Around what all learners do together at one step, and another waits for."""
+        with self._rounds.calling(call):
+            agree_on_call(self.comm, f"{call} at step {self._rounds.due}")
+            yield
 
     @property
     def comm(self) -> Communicator:
@@ -176,32 +207,31 @@ class Gossip(nn.Module):
         return self._exchange.traffic
 
     def get_extra_state(self) -> dict[str, int | bool]:
-        """What `state_dict()` has beside weights and buffers: the step t, so that W(t) goes on."""
+        """What exact resumption needs beside weights and buffers: the step t, so that W(t) goes on.
+
+        `state_dict()` has it among its metadata, which `torch.save` keeps; the keys are those of
+        the weights alone. Where a state dict is made anew (key by key, or by safetensors), save
+        this beside it, and give it back to `set_extra_state` behind `load_state_dict`.
+        """
         return self._rounds.state()
 
     def set_extra_state(self, state: dict[str, int | bool]) -> None:
         """See `get_extra_state`."""
         self._rounds.restore(state)
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Neither a copy nor a pickle has a link to the others.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(
+            "a Gossip is a process's link to the others, and is not copied or pickled; its module "
+            "is, as it was before wrapping: copy.deepcopy(model.module), torch.save(model.module), "
+            "AveragedModel(model.module)"
+        )
+
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def _before_saving(model: Gossip, prefix: str, keep_vars: bool) -> None:
-    """What an optimizer has left to be added is added, before the weights are looked at."""
-    model._rounds.state()
-
-
-def _before_loading(
-    model: Gossip, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *_: Any
-) -> None:
-    if metadata.get("assign_to_params_buffers"):
-        raise UserError(
-            "load_state_dict(assign=True) would put other parameters in place of those that are "
-            "averaged: use assign=False"
-        )
-    if model._rounds.frozen:
-        raise UserError("load_state_dict() inside average(): leave the block first")
-    model._rounds.drop()

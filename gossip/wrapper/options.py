@@ -1,9 +1,16 @@
 """Options of a wrapper, checked and the same on all processes."""
 
 import inspect
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from numbers import Real
 from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.sparse import issparse
+from torch import Tensor, nn
 
 import topologies
 from gossip.comm.base import Communicator
@@ -12,52 +19,151 @@ from gossip.errors import UserError
 
 
 def topology_for(
-    topology: str | topologies.Topology,
-    n: int,
-    options: Mapping[str, Any],
-    weights: str | None,
-    seed: int,
+    topology: Any, n: int, options: Mapping[str, Any] | None, weights: str | None, seed: int
 ) -> topologies.Topology:
-    """The topology of that name for n learners, or the one given.
+    """The topology of that name for n learners, or of the graph or matrix given.
 
     Args:
-        topology: a name, file or module:function as `topologies.build` takes it, or one made.
+        topology: a name, file or module:function as `topologies.build` takes it; a `Topology`; or
+            a matrix [n, n], a graph, or a list of them.
         n: number of learners.
         options: of the topology's function.
         weights: the rule that makes W of a graph; None: the topology's own.
         seed: for a topology that draws random numbers; no other looks at it.
 
     Raises:
-        UserError: there is none for so many learners.
+        UserError: there is none for so many learners, or of this kind.
     """
-    if isinstance(topology, topologies.Topology):
-        if topology.n != n:
-            raise UserError(
-                f"topology {topology.name} has {topology.n} learners, but there are {n}"
-            )
-        if options or weights:
-            raise UserError(f"topology {topology.name} is made already: no options or weights")
-        return topology
-    given = dict(options) | ({"weights": weights} if weights else {})
-    builder = topologies.TOPOLOGIES.get(topology)
-    if builder is not None and "seed" in inspect.signature(builder).parameters:
-        given.setdefault("seed", seed)
+    if not isinstance(options or {}, Mapping):
+        raise UserError(f'topology_options={options!r}: give a dictionary, such as {{"k": 3}}')
+    if not (isinstance(weights, str) or weights is None):
+        raise UserError(f"weights={weights!r}: give the name of a rule, or None")
+    if not isinstance(seed, int):
+        raise UserError(f"seed={seed!r}: give a whole number")
+    given = dict(options or {}) | ({"weights": weights} if weights else {})
+    if isinstance(topology, os.PathLike):
+        topology = os.fspath(topology)
     try:
-        return topologies.build(topology, n, **given)
+        if isinstance(topology, str):
+            builder = topologies.TOPOLOGIES.get(topology)
+            if builder is not None and "seed" in inspect.signature(builder).parameters:
+                given.setdefault("seed", seed)
+            return topologies.build(topology, n, **given)
+        made = _made(topology, given)
     except topologies.TopologyError as error:
         raise UserError(str(error)) from error
+    if made.n != n:
+        raise UserError(f"topology {made.name} has {made.n} learners, but there are {n}")
+    return made
+
+
+def _made(topology: Any, given: dict[str, Any]) -> topologies.Topology:
+    """The topology of what is no name.
+
+    Raises:
+        TopologyError: it is nothing of which there is one.
+        UserError: the same.
+    """
+    if isinstance(topology, topologies.Topology):
+        if given:
+            raise UserError(f"topology {topology.name} is made already: no options or weights")
+        return topology
+    if isinstance(topology, Tensor):
+        topology = topology.detach().cpu().numpy()
+    is_graph, is_list = isinstance(topology, nx.Graph), isinstance(topology, list | tuple)
+    if not (is_graph or is_list or issparse(topology) or isinstance(topology, np.ndarray)):
+        raise UserError(
+            f"topology={topology!r} is a {type(topology).__name__}: give a name, a file, a "
+            "Topology, a mixing matrix, a networkx graph, or a list of matrices or graphs"
+        )
+    if is_list and topology and all(_is_row(row) for row in topology):
+        topology = np.array(topology)
+    return topologies.check(topologies.topology_of("given", topology, **given))
+
+
+def _is_row(given: Any) -> bool:
+    """Whether it is a row of a matrix, a list of numbers."""
+    return isinstance(given, list | tuple) and all(isinstance(x, Real) for x in given)
+
+
+def by_name(parameters: Any) -> dict[str, Tensor]:
+    """Parameters by name, as optimizers take them; one that is there twice is taken once.
+
+    Args:
+        parameters: tensors, pairs of names and tensors, or groups {"params": of these}.
+
+    Raises:
+        UserError: they are something else.
+    """
+    found: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in _pairs(parameters):
+        found.setdefault(id(tensor), (name or f"number {len(found)}", tensor))
+    named = dict(found.values())
+    if len(named) < len(found):
+        names = [name for name, _ in found.values()]
+        twice = next(name for name in named if names.count(name) > 1)
+        raise UserError(f"two parameters have the name {twice!r}: give each its own")
+    return named
+
+
+def _pairs(parameters: Any) -> Iterator[tuple[str, Tensor]]:
+    kind = type(parameters).__name__
+    if isinstance(parameters, Mapping) and "params" not in parameters:
+        parameters = parameters.items()
+    elif isinstance(parameters, Mapping):
+        inner = parameters["params"]
+        parameters = [inner] if isinstance(inner, Tensor) else inner
+    if isinstance(parameters, str | Tensor | nn.Module) or not isinstance(parameters, Iterable):
+        raise UserError(
+            f"an Averager of a {kind}: give a list or generator of parameters, such as "
+            "model.parameters() or optimizer.param_groups"
+        )
+    for each in parameters:
+        match each:
+            case Tensor():
+                yield "", each
+            case (str(name), Tensor() as tensor):
+                yield name, tensor
+            case {"params": _}:
+                yield from _pairs(each)
+            case _:
+                raise UserError(
+                    f"an Averager of a {type(each).__name__} among its parameters: give tensors, "
+                    "pairs of a name and a tensor, or groups {'params': ...} of these"
+                )
 
 
 def check_mix_every(mix_every: int) -> None:
     """Raises UserError for anything but 1, 2, 3, ..."""
-    if not isinstance(mix_every, int) or mix_every < 1:
+    if not isinstance(mix_every, int) or isinstance(mix_every, bool) or mix_every < 1:
         raise UserError(f"mix_every={mix_every!r}: give 1 for every step, 2 for every other, ...")
 
 
-def check_timeout(timeout: float) -> None:
-    """Raises UserError for a negative number of seconds."""
-    if not timeout >= 0:
+def check_link(backend: str, timeout: float) -> None:
+    """Raises UserError for no name of a backend, and a negative number of seconds."""
+    if not isinstance(backend, str):
+        raise UserError(f'backend={backend!r}: give a name, such as "auto"')
+    if not isinstance(timeout, Real) or not timeout >= 0:
         raise UserError(f"timeout={timeout!r}: give seconds, or 0 for never")
+
+
+def agree_on_call(comm: Communicator, call: str) -> None:
+    """Check that all learners are in the same call. Collective.
+
+    Args:
+        comm: the communicator.
+        call: such as "average() at step 8".
+
+    Raises:
+        UserError: they are not; the same text on every process.
+    """
+    try:
+        agree(comm, {"call": call})
+    except UserError as error:
+        raise UserError(
+            f"{error}; all make the same calls, and as many steps: where one leaves a batch out, "
+            "skip_step() takes the place of optimizer.step()"
+        ) from None
 
 
 def agree_on_options(comm: Communicator, topology: topologies.Topology, **others: object) -> None:

@@ -16,7 +16,7 @@ class Order(Protocol):
     """Whether `end` talks to the other learners."""
 
     def start(self, t: int) -> None:
-        """Step t has begun; the weights stay as they are until `wait` has come back."""
+        """Step t has begun, with the weights as they are."""
         ...
 
     def wait(self) -> None:
@@ -47,6 +47,7 @@ class Awc:
         self._mixing: Mixing | None = None
         self._ready = False
         self._done: set[str] = set()
+        """Owners to which it has been added."""
 
     def start(self, t: int) -> None:
         """Start the messages."""
@@ -58,26 +59,22 @@ class Awc:
         if self._mixing is None:
             return
         mixing, self._mixing = self._mixing, None
-        rows = self._exchange.weights.rows
-        self._deltas = [mixed.sub_(row) for row, mixed in zip(rows, mixing(), strict=True)]
+        arrived = mixing.finish()
+        self._deltas = [mixed.sub_(w) for w, mixed in zip(mixing.sent, arrived, strict=True)]
         self._ready = True
 
     def stepped(self, slots: Iterable[Slot]) -> None:
         """Add W w - w to these parameters."""
-        for slot in slots:
-            self._done.add(slot.name)
-            if self._ready:
-                slot.part(self._exchange.weights.rows).add_(slot.part(self._deltas))
+        names = {slot.owner for slot in slots} - self._done
+        self._done |= names
+        if self._ready:
+            self._exchange.weights.add(self._deltas, names)
 
     def end(self) -> None:
         """Add it to all the rest."""
         self.wait()
-        weights = self._exchange.weights
-        if self._done:
-            self.stepped([slot for slot in weights.slots.values() if slot.name not in self._done])
-        elif self._ready:
-            for row, delta in zip(weights.rows, self._deltas, strict=True):
-                row.add_(delta)
+        self.stepped(self._exchange.weights.owners.values())
+        self._deltas, self._ready = [], False
 
 
 class Atc:

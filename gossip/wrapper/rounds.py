@@ -3,18 +3,17 @@
 import atexit
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 from torch.optim import Optimizer
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
 
 from gossip.comm.shutdown.position import Position
 from gossip.errors import UserError
+from gossip.wrapper.alterations import Alterations
+from gossip.wrapper.follow import follow
 from gossip.wrapper.orders import Order
 from gossip.wrapper.weights import Slot, Weights
 
@@ -25,19 +24,23 @@ class Rounds:
     """Step t between a module's forward passes and its optimizers' steps.
 
     A step begins with the first training forward pass after the last one (or the optimizer's
-    step, if there was none) and is over when the optimizers have changed all parameters. If they
-    have changed only some, or their step was skipped, it is over when the next one begins, or
-    when all learners look at their weights together: each learner does t = 0, 1, 2, ..., whatever
-    the gradients are, since the others wait for its weights.
+    step, if there was none) and is over when the optimizers have changed all parameters, or a
+    GradScaler has left that out. If they have changed only some, it is over when the next one
+    begins, or when all learners look at their weights together. Nothing else ends it: neither a
+    second forward and backward pass nor gradients that are thrown away. Each learner does
+    t = 0, 1, 2, ..., since the others wait for its weights.
 
     Args:
         weights: what the optimizers change.
         order: what is mixed when.
         named: the parameters that the module has at the moment.
-        position: where the process says which step it is at.
+        position: where the process says which step it is at, and in which call.
+        alone: whether there is no other learner.
     """
 
-    def __init__(self, weights: Weights, order: Order, named: Named, position: Position) -> None:
+    def __init__(
+        self, weights: Weights, order: Order, named: Named, position: Position, *, alone: bool
+    ) -> None:
         self.t = 0
         self.quiet = False
         """Whether steps are the learner's own business at the moment."""
@@ -50,19 +53,32 @@ class Rounds:
         self._sent = Sent(position)
         self._changed: set[int] = set()
         self._stepping: Optimizer | None = None
-        self._backward = Backward()
-        _follow(self, weights, self._backward)
+        self._alterations = None if alone else Alterations(weights)
+        follow(self)
         atexit.register(_end_at_exit, weakref.ref(self))
         # Not at exit: the process has told by then that it ends.
         weakref.finalize(self, self._sent.close).atexit = False
 
+    @property
+    def due(self) -> int:
+        """The step that is to come, or that has begun and no optimizer has stepped in."""
+        return self.t + bool(self._changed)
+
+    def calling(self, call: str) -> AbstractContextManager[None]:
+        """In this block the process is in that call of a user's, should another wait for it."""
+        return self._position.during(f"{call} of {self._weights.whose}")
+
+    @torch.compiler.disable(reason="compile what is inside: Gossip(torch.compile(module))")
     def forward(self) -> None:
         """A training forward pass is about to begin."""
         # One in an optimizer's own step (a closure) belongs to the step that is under way.
         if self._stepping is None and not self.frozen:
-            self.end_if_over()
-            if not self.quiet:
-                self._begin()
+            with self.calling("a forward pass"):
+                self.end_if_over()
+                if not self.quiet:
+                    self._begin()
+                    if self._alterations is not None:
+                        self._alterations.look()
 
     def before_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is about to begin.
@@ -79,17 +95,19 @@ class Rounds:
                 "optimizer.step() inside average(): the weights are the mean of all learners "
                 "there; leave the block first"
             )
-        self._weights.check(self._named())
-        self._stepping = optimizer
-        if any(id(slot.parameter) in self._changed for slot in slots):
-            self._end()
-        if not self.quiet:
-            self._begin()
-        if self._open:
-            self._order.wait()
+        with self.calling("optimizer.step()"):
+            if not self._changed:
+                self._weights.check(self._named())
+            self._stepping = optimizer
+            if any(id(slot.parameter) in self._changed for slot in slots):
+                self._end()
+            if not self.quiet:
+                self._begin()
+            if self._open:
+                self._order.wait()
 
     def after_step(self, optimizer: Optimizer) -> None:
-        """An optimizer's step is done."""
+        """An optimizer's step is done, or has been left out by a GradScaler."""
         if optimizer is not self._stepping:
             return
         self._stepping = None
@@ -97,23 +115,24 @@ class Rounds:
             return
         slots = self._slots(optimizer)
         self._changed.update(id(slot.parameter) for slot in slots)
-        if len(self._changed) == len(self._weights.slots):
-            self._end()
-        else:
-            self._order.stepped(slots)
+        with self.calling("optimizer.step()"):
+            if len(self._changed) == len(self._weights.slots):
+                self._end()
+            else:
+                self._order.stepped(slots)
 
     def end_if_over(self) -> None:
-        """End a step that no optimizer will. Collective."""
-        if self._is_over():
+        """End a step that no optimizer will: some have stepped. Collective."""
+        if self._changed:
             self._end()
 
     def skip(self) -> None:
         """Do one step without an optimizer's: the one that has begun, if one has. Collective."""
-        if self._changed:  # of the last one, by an optimizer of some parameters only
-            self._end()
-        if not self.quiet:
-            self._begin()
-            self._end()
+        with self.calling("skip_step()"):
+            self.end_if_over()
+            if not self.quiet:
+                self._begin()
+                self._end()
 
     def settle(self) -> None:
         """Before the learners look at their weights together: nothing is under way. Collective."""
@@ -124,8 +143,9 @@ class Rounds:
     def state(self) -> dict[str, int | bool]:
         """t, and whether its mixing is still due: what the next step depends on. Local."""
         if not self._order.collective_end:
-            self.end_if_over()
-        return {"step": self.t, "due": self._is_over()}
+            with self.calling("state_dict()"):
+                self.end_if_over()
+        return {"step": self.t, "due": bool(self._changed)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
@@ -139,7 +159,8 @@ class Rounds:
     def drop(self) -> None:
         """Forget the step that has begun: its weights are about to be replaced."""
         if self._open:
-            self._order.wait()
+            with self.calling("load_state_dict()"):
+                self._order.wait()
         self._open, self._changed = False, set()
         self._sent.close()
 
@@ -150,26 +171,19 @@ class Rounds:
     def _begin(self) -> None:
         if not self._open:
             self._weights.check(self._named())
-            self._open, self._backward.ran = True, False
+            self._open = True
+            if self._alterations is not None:
+                self._alterations.begin()
             self._order.start(self.t)
             self._sent.under_way = not self._order.collective_end
 
     def _end(self) -> None:
         self._order.end()
         self._open, self._changed = False, set()
+        if self._alterations is not None:
+            self._alterations.trust()
         self.t += 1
         self._sent.over()
-
-    def _is_over(self) -> bool:
-        """Whether optimizers have stepped, or have skipped it: the gradients are thrown away.
-
-        A second forward pass before the step adds to the gradients of the first; a gradient
-        that is gone, or that is not finite (GradScaler steps over it), is not added to.
-        """
-        if not self._open or self._changed or not self._backward.ran:
-            return bool(self._changed)
-        gradients = [slot.parameter.grad for slot in self._weights.slots.values()]
-        return all(g is None for g in gradients) or not all(map(_is_finite, gradients))
 
     def _slots(self, optimizer: Optimizer) -> list[Slot]:
         return self._weights.of(p for group in optimizer.param_groups for p in group["params"])
@@ -216,45 +230,9 @@ class Sent:
             self.over()
 
 
-class Backward:
-    """Whether a backward pass has reached any of the parameters since `ran` was last reset."""
-
-    def __init__(self) -> None:
-        self.ran = False
-
-    def note(self, _: Tensor) -> None:
-        """A backward pass has reached a parameter."""
-        self.ran = True
-
-
-def _is_finite(gradient: Tensor | None) -> bool:
-    if gradient is None:
-        return True
-    values = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return bool(values.isfinite().all())
-
-
-def _follow(rounds: Rounds, weights: Weights, backward: Backward) -> None:
-    """Tell `rounds` of every optimizer's steps and of backward passes, as long as it lives."""
-    alive = weakref.ref(rounds)
-
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if (living := alive()) is not None:
-            living.before_step(optimizer)
-
-    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if (living := alive()) is not None:
-            living.after_step(optimizer)
-
-    handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
-    for slot in weights.slots.values():
-        handles.append(slot.parameter.register_post_accumulate_grad_hook(backward.note))
-    for handle in handles:
-        weakref.finalize(rounds, handle.remove)
-
-
 def _end_at_exit(alive: "weakref.ref[Rounds]") -> None:
     """The last step of all may be one that this learner has skipped, and the others wait in."""
     if (living := alive()) is not None:
-        living.end_if_over()
+        with living.calling("the end"):
+            living.end_if_over()
         living.leave()

@@ -11,17 +11,25 @@ from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from gossip.task.parameters import MIXABLE
-from gossip.wrapper.weights import described
+from gossip.wrapper.kinds import described
 
 
-def agree_on_tensors(comm: Communicator, named: Mapping[str, Tensor]) -> None:
+def agree_on_tensors(
+    comm: Communicator, named: Mapping[str, Tensor], ties: Mapping[str, str]
+) -> None:
     """Check that all processes have tensors of the same names, shapes and dtypes. Collective.
+
+    Args:
+        comm: the communicator.
+        named: the tensors.
+        ties: of each that lies in the memory of another one, that one's name.
 
     Raises:
         UserError: they do not; of the first that differs, what it is on which process. The same
             text on every process.
     """
-    mine = [(name, described(tensor)) for name, tensor in named.items()]
+    tied = {name: f" tied to {other}" for name, other in ties.items()}
+    mine = [(name, described(t) + tied.get(name, "")) for name, t in named.items()]
     told = comm.share(mine)
     for k in range(max(map(len, told))):
         if len({tuple(each[k : k + 1]) for each in told}) > 1:

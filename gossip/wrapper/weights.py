@@ -1,23 +1,28 @@
-"""A learner's trainable parameters as views of one flat row per dtype and device."""
+"""A learner's trainable parameters, and rows of numbers to send in their place."""
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
+from weakref import WeakSet
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gossip.errors import UserError
-from gossip.task.parameters import short, trained
+from gossip.task.parameters import trained
+from gossip.task.ties import dense_stride, first_shared, owners
 
-ALIGNMENT_BYTES = 64
-"""Where torch's own allocations begin: kernels choose their path by it, and so the last bit."""
+_averaged: "WeakSet[Weights]" = WeakSet()
+"""The weights of the wrappers that live."""
 
 
 class Slot(NamedTuple):
     """One parameter and its place in a row."""
 
     name: str
-    parameter: nn.Parameter
+    parameter: Tensor
+    owner: str
+    """Name of the parameter whose memory this one lies in; its own, if it is not tied."""
     row: int
     start: int
     stop: int
@@ -30,82 +35,162 @@ class Slot(NamedTuple):
 
 
 class Weights:
-    """Rows of weights, in which the parameters of a module or of an optimizer live.
+    """The parameters of a module or of an optimizer, and their order in rows.
 
-    Parameters that need no gradient are left out; a parameter under two names is there once.
-    Each row is one message without a copy. Its gaps, which keep parameters aligned, are 0.
+    They stay where they are. Those that need no gradient are left out; what lies in one piece of
+    memory under several names is in a row once. A row is one message.
 
     Args:
-        named: parameters by name; their data moves into the rows, themselves they stay.
+        named: parameters by name.
         whose: what the messages to the user call their owner.
 
     Raises:
-        UserError: there are none, or of a kind that cannot be averaged.
+        UserError: there are none, of a kind that cannot be averaged, or averaged already.
     """
 
-    def __init__(self, named: Mapping[str, nn.Parameter], whose: str) -> None:
-        self.rows: list[Tensor] = []
-        """[1, d] for each dtype and device."""
+    def __init__(self, named: Mapping[str, Tensor], whose: str) -> None:
+        chosen = trained(named, whose)
+        self.whose = whose
         self.slots: dict[int, Slot] = {}
         """Id of a parameter -> its place in a row."""
-        kinds: dict[tuple[torch.dtype, torch.device], dict[str, nn.Parameter]] = {}
-        for name, parameter in trained(named, whose).items():
-            kinds.setdefault((parameter.dtype, parameter.device), {})[name] = parameter
-        for members in kinds.values():
-            self._move_in(members)
-        self.d = sum(slot.parameter.numel() for slot in self.slots.values())
-        """Number of weights, without the gaps."""
-
-    def _move_in(self, members: Mapping[str, nn.Parameter]) -> None:
-        slots, stop = [], 0
-        for name, parameter in members.items():
-            step = ALIGNMENT_BYTES // parameter.element_size()
-            start = -(-stop // step) * step
-            stop = start + parameter.numel()
-            # In the parameter's own memory format, such as channels_last, where it is dense.
-            stride = torch.empty_like(parameter, device="meta").stride()
-            slots.append(Slot(name, parameter, len(self.rows), start, stop, stride))
-        one = slots[0].parameter
-        self.rows.append(torch.zeros(1, stop, dtype=one.dtype, device=one.device))
-        for slot in slots:
-            view = slot.part(self.rows)
-            view.copy_(slot.parameter.detach())
-            slot.parameter.data = view
+        self.like: list[Tensor] = []
+        """For each dtype and device a tensor like its row, [1, d], without the memory."""
+        self._trained = chosen
+        for slot in _laid_out(chosen):
             self.slots[id(slot.parameter)] = slot
+        self.owners = {s.name: s for s in self.slots.values() if s.owner == s.name}
+        """Slots that have all numbers, each once, by name."""
+        for k in range(1 + max(slot.row for slot in self.owners.values())):
+            members = [slot for slot in self.owners.values() if slot.row == k]
+            one = members[0].parameter.detach().new_zeros(())
+            self.like.append(one.expand(1, max(slot.stop for slot in members)))
+        self._addresses = self._where()
+        self._kinds = {slot.name: _kind(slot.parameter) for slot in self.slots.values()}
+        self.d = sum(slot.parameter.numel() for slot in self.owners.values())
+        """Number of weights."""
+        self._refuse_averaged()
+
+    def claim(self) -> None:
+        """From now on a wrapper averages these, and no other may."""
+        _averaged.add(self)
+
+    def rows(self, new: Callable[[Tensor], Tensor] = torch.empty_like) -> list[Tensor]:
+        """A copy, [1, d] for each dtype and device, in memory that is `new` for one like these."""
+        rows = [new(like) for like in self.like]
+        torch._foreach_copy_([slot.part(rows) for slot in self.owners.values()], self._tensors())
+        return rows
+
+    def put(self, rows: list[Tensor]) -> None:
+        """Give the weights the numbers of such rows."""
+        torch._foreach_copy_(self._tensors(), [slot.part(rows) for slot in self.owners.values()])
+
+    def lend(self, rows: list[Tensor]) -> None:
+        """As `put`, for a while: a graph that autograd has recorded stays valid."""
+        for slot in self.owners.values():
+            slot.parameter.data.copy_(slot.part(rows))
+
+    def add(self, rows: list[Tensor], names: Collection[str]) -> None:
+        """Add the numbers of such rows to some of the `owners`."""
+        if slots := [self.owners[name] for name in names]:
+            tensors = [slot.parameter.detach() for slot in slots]
+            torch._foreach_add_(tensors, [slot.part(rows) for slot in slots])
+
+    def _tensors(self) -> list[Tensor]:
+        return [slot.parameter.detach() for slot in self.owners.values()]
+
+    @property
+    def ties(self) -> dict[str, str]:
+        """The owner of each parameter that is tied, by name."""
+        return {s.name: s.owner for s in self.slots.values() if s.owner != s.name}
 
     def of(self, parameters: Iterable[Tensor]) -> list[Slot]:
-        """The slots of those of the parameters that live here."""
+        """The slots of those of the parameters that are averaged here."""
         return [self.slots[id(p)] for p in parameters if id(p) in self.slots]
 
-    def check(self, named: Iterable[tuple[str, nn.Parameter]] = ()) -> None:
-        """Look whether all parameters still live here, and all that are trained.
+    def check(self, named: Iterable[tuple[str, Tensor]] = ()) -> None:
+        """Look whether all parameters are of the kind they were, and all that are trained here.
 
         Args:
             named: what the module's parameters are now.
 
         Raises:
-            UserError: some have been moved, converted or added.
+            UserError: some have been moved, converted, tied or added.
         """
         for slot in self.slots.values():
-            row = self.rows[slot.row]
-            here = row.data_ptr() + slot.start * row.element_size()
-            if slot.parameter.numel() and slot.parameter.data_ptr() != here:
+            if _kind(slot.parameter) != self._kinds[slot.name]:
                 raise UserError(
                     f"parameter {slot.name!r} was moved or converted after wrapping (.to(), "
-                    ".half(), load_state_dict(assign=True)): wrap the module after that"
+                    ".half()): wrap the module after that"
                 )
+        addresses = self._where()
+        if addresses != self._addresses:  # by p.data = ..., as optimizers do that go back
+            for slot, now in zip(self.slots.values(), _laid_out(self._trained), strict=True):
+                if (slot.owner, slot.start) != (now.owner, now.start):
+                    raise UserError(
+                        f"parameter {slot.name!r} was tied to another, or untied, after wrapping: "
+                        "wrap the module after that"
+                    )
+            self._addresses = addresses
         for name, parameter in named:
             if parameter.requires_grad and id(parameter) not in self.slots:
                 raise UserError(
-                    f"parameter {name!r} was added or unfrozen after wrapping and would not be "
-                    "averaged: wrap the module when it is complete"
+                    f"parameter {name!r} was added or unfrozen after wrapping, or put in place of "
+                    "another (load_state_dict(assign=True)), and would not be averaged: wrap the "
+                    "module when it is complete"
                 )
 
+    def _where(self) -> list[int]:
+        return [slot.parameter.data_ptr() for slot in self.slots.values()]
 
-def described(tensor: Tensor) -> str:
-    """What has to be the same on all processes, 'float32 [10, 5]', 'float32 [3] frozen'."""
-    frozen = "" if tensor.requires_grad or not isinstance(tensor, nn.Parameter) else " frozen"
-    stride = torch.empty_like(tensor, device="meta").stride()
-    contiguous = torch.empty(tensor.shape, device="meta").stride()
-    order = "" if stride == contiguous else f" strides {list(stride)}"
-    return f"{short(tensor.dtype)} {list(tensor.shape)}{order}{frozen}"
+    def _refuse_averaged(self) -> None:
+        if self._averaged_elsewhere() is None:
+            return
+        gc.collect()  # a wrapper that nobody has any more may still be there
+        if (found := self._averaged_elsewhere()) is not None:
+            mine, other, whose = found
+            raise UserError(
+                f"parameter {mine!r} of {self.whose} is averaged already, as {other!r} of {whose} "
+                "by another wrapper, and would be averaged twice: wrap one module that has both, "
+                "or let go of the other wrapper first (del)"
+            )
+
+    def _averaged_elsewhere(self) -> tuple[str, str, str] | None:
+        """Of the first that another wrapper has: its name here, there, and whose it is."""
+        for other in list(_averaged):
+            if (both := first_shared(self._owning(), other._owning())) is not None:
+                return *both, other.whose
+        return None
+
+    def _owning(self) -> dict[str, Tensor]:
+        return {name: slot.parameter for name, slot in self.owners.items()}
+
+
+def _laid_out(trained: Mapping[str, Tensor]) -> list[Slot]:
+    """A slot for each parameter, in their order: the same on all processes."""
+    holders = owners(trained)
+    kinds: dict[tuple[torch.dtype, torch.device], int] = {}
+    stops: list[int] = []
+    own: dict[str, Slot] = {}
+    for name, p in trained.items():
+        if holders[name] != name:
+            continue
+        row = kinds.setdefault((p.dtype, p.device), len(kinds))
+        if row == len(stops):
+            stops.append(0)
+        start, stops[row] = stops[row], stops[row] + p.numel()
+        own[name] = Slot(name, p, name, row, start, stops[row], dense_stride(p))
+    slots = []
+    for name, p in trained.items():
+        slot = own[holders[name]]
+        if slot.name != name:
+            whole = slot.parameter
+            offset = (p.data_ptr() - whole.data_ptr()) // p.element_size()
+            # What has gaps is tied only to what has the same.
+            stride = p.stride() if whole.stride() == slot.stride else slot.stride
+            slot = slot._replace(name=name, parameter=p, start=slot.start + offset, stride=stride)
+        slots.append(slot)
+    return slots
+
+
+def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
+    return tensor.shape, tensor.dtype, tensor.device

@@ -65,6 +65,23 @@ def test_one_that_has_ended_is_not_waited_for_unless_it_has_come_further(step, t
     assert ("furthest behind is slow" in text) == (step > 4)
 
 
+@pytest.mark.parametrize("step", [3, 4, 5])
+@pytest.mark.parametrize("waits", [False, True])
+def test_those_that_wait_in_different_calls_are_told_unless_one_works(step, waits, tmp_path):
+    here = [Local(1, name, Position(), tmp_path) for name in ("me", "other")]
+    me, other = (local.position for local in here)
+    me.step, me.phase, other.step, other.phase = 4, "average()", step, "optimizer.step()"
+    me.set_waits(True)
+    other.set_waits(waits)
+    text = overdue.message(here[0], here, "a row", 10.0)
+    differ = "me is in average(), other in optimizer.step(), but all have to make the same calls"
+    assert (differ in text) == waits
+    behind = step < 4 or (step == 4 and not waits)
+    assert ("furthest behind is other at step" in text) == behind
+    other.phase = "average()"
+    assert "the same calls" not in overdue.message(here[0], here, "a row", 10.0)
+
+
 def test_time_counts_from_when_the_other_one_has_ended(monkeypatch):
     """Who comes first out of a collective in which all have been for long may leave at once."""
     monkeypatch.setattr(overdue, "LEFT_SECONDS", 1.0)

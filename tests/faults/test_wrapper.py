@@ -23,7 +23,7 @@ SCRIPT = """
     module = torch.nn.Linear(3, 3)
     if deed == "mistake":
         module.requires_grad_(False)
-    model = Gossip(module, "ring", timeout=2.0 if deed == "sleep" else 600.0)
+    model = Gossip(module, "ring", timeout=2.0 if deed in ("sleep", "left out") else 600.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     steps = 10_000 if deed in ("sleep", "interrupt", "fail") else 20
     for t in range(steps):
@@ -33,6 +33,13 @@ SCRIPT = """
             time.sleep(60)
         if t == 17 and rank == 1 and deed == "leave":
             break
+        if t == 17 and rank == 1 and deed == "left out":
+            continue
+        if t == 17 and deed == "another" and rank == 1:
+            with model.average():
+                pass
+        elif t == 17 and deed == "another":
+            model.monitor()
         optimizer.zero_grad()
         loss = model(torch.ones(3)).sum()
         loss.backward()
@@ -42,6 +49,9 @@ SCRIPT = """
         optimizer.step()
     if deed == "end" and rank == 0:
         model(torch.ones(3))
+    if deed == "left out":
+        with model.average():
+            pass
     print("done", flush=True)
 """
 
@@ -93,6 +103,25 @@ def test_a_script_that_ends_before_the_others_ends_the_job(start_script):
     assert re.search(r" has waited 1\d(\.\d)? s at step 17 for the row of learner ", line)
     assert ": learner 1 (process 1 on host" in line
     assert " has ended at step 17 in training, without that; " in line
+
+
+def test_of_processes_that_wait_in_different_calls_both_are_told(start_script):
+    """A batch that one leaves out by `continue`: it comes to average() a step before the others."""
+    ended = start_script("left out")
+    assert ended.code == os.EX_TEMPFAIL
+    line = ended.told()[0]
+    assert " s at step 19 for " in line
+    assert re.search(r"learner 1 \(process 1 on host \S+\) (is )?in average\(\) of Linear", line)
+    assert re.search(r"learner [02] \(process [02] on host \S+\) (is )?in optimizer.step\(\)", line)
+    assert "all have to make the same calls in the same order" in line
+
+
+def test_two_calls_of_which_both_look_at_all_learners_are_told_at_once(start_script):
+    ended = start_script("another")
+    assert ended.code != 0
+    assert "Traceback" not in ended.text
+    assert ended.text.count("monitor() at step 17 on processes 0, 2 (learners 0, 2)") == 1
+    assert "average() at step 17 on process 1 (learner 1); all make the same calls" in ended.text
 
 
 def test_a_script_ends_whatever_its_learners_have_begun_and_not_finished(start_script):

@@ -37,9 +37,12 @@ class Scripted:
             self.under_way -= 1
             assert torch.equal(x, before), "written to while it was sent"
             own = float(w.toarray()[0, 0])
-            return own * x + (1 - own) * self.c * (x != 0)  # the gaps between parameters are 0
+            return own * x + (1 - own) * self.c
 
         return finish
+
+    def new_rows(self, like: Tensor) -> Tensor:
+        return torch.empty_like(like)
 
     def mean(self, x: Tensor) -> Tensor:
         return x.mean(dim=0)

@@ -75,7 +75,7 @@ def test_tied_parameters_are_there_once():
 
 def test_rows_are_one_for_each_dtype():
     module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2).double(), nn.Linear(2, 2))
-    rows = Gossip(module)._exchange.weights.rows
+    rows = Gossip(module)._exchange.weights.rows()
     assert [row.dtype for row in rows] == [torch.float32, torch.float64]
 
 

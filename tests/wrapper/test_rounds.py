@@ -1,6 +1,7 @@
 """When a step begins and ends: with neighbours that only exist in their messages."""
 
 import gc
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_with_mix_every_matrices_are_not_left_out(scripted):
     np.testing.assert_array_equal(matrices(scripted), [EVERY.matrix(k).toarray() for k in (0, 1)])
     messages = sum(EVERY.messages_per_step(k).mean() for k in (0, 1))
     assert model.traffic.messages_per_learner == messages
-    row_bytes = model._exchange.weights.rows[0].nbytes
+    row_bytes = model._exchange.weights.like[0].nbytes
     assert model.traffic.bytes_sent_per_learner == messages * row_bytes
 
 
@@ -108,20 +109,38 @@ def test_without_a_forward_pass_through_the_wrapper_the_step_itself_mixes(
     assert (t(model), len(matrices(scripted))) == (1, 1)
 
 
-@pytest.mark.parametrize("gone", ["cleared", "infinite"])
-def test_a_skipped_step_ends_when_the_next_one_begins(scripted, model, optimizer, gone):
+def left_out(model: Gossip, optimizer: torch.optim.Optimizer) -> None:
+    """A step that a GradScaler leaves out."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    scaler.scale(model(INPUT).sum() * torch.inf).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+@pytest.mark.parametrize("order", ["awc", "atc"])
+def test_a_step_that_a_scaler_leaves_out_is_mixed_at_once(scripted, order):
+    model = Gossip(module(), EVERY, backend="scripted", order=order)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = weights(model)
-    forward(model)
-    if gone == "cleared":
-        optimizer.zero_grad()
-    else:  # and cleared between forward and backward pass
-        model.module[0].bias.grad.fill_(torch.inf)
-    model(INPUT)
+    left_out(model, optimizer)
     torch.testing.assert_close(weights(model), (before + scripted.c) / 2)
-    optimizer.zero_grad()
-    model(INPUT).sum().backward()
-    optimizer.step()
-    assert (t(model), len(matrices(scripted))) == (2, 2)
+    step(model, optimizer)
+    assert (t(model), len(matrices(scripted)), scripted.under_way) == (2, 2, 0)
+
+
+def test_one_of_two_optimizers_whose_step_a_scaler_leaves_out(scripted, model):
+    """Its parameters are mixed without an update, and the step is one."""
+    first, second = (torch.optim.SGD(part.parameters(), lr=0.1) for part in model.module)
+    before, scaler = weights(model), torch.amp.GradScaler("cpu", init_scale=1.0)
+    scaler.scale(model(INPUT).sum()).backward()
+    gradient = model.module[1].weight.grad.reshape(-1).clone()
+    model.module[0].bias.grad.fill_(torch.inf)
+    for optimizer in (first, second):
+        scaler.step(optimizer)
+    mixed = (before + scripted.c) / 2
+    torch.testing.assert_close(weights(model)[:6], mixed[:6])
+    torch.testing.assert_close(weights(model)[6:8], mixed[6:8] - 0.1 * gradient)
+    assert (t(model), len(matrices(scripted))) == (1, 1)
 
 
 def test_a_step_can_be_left_out_in_words(scripted, model, optimizer):
@@ -222,14 +241,12 @@ def test_a_state_saved_at_any_moment_goes_on_bit_for_bit(scripted, order, when):
         if when in ("step", "half"):
             step(model, head if when == "half" else optimizer)
         elif when == "skip":
-            forward(model)
+            left_out(model, optimizer)
         elif when == "forward":
             model(INPUT)
         optimizer.zero_grad()
         if saved:
-            state = {
-                k: v.clone() if torch.is_tensor(v) else v for k, v in model.state_dict().items()
-            }
+            state = deepcopy(model.state_dict())
             model = Gossip(module(), EVERY, backend="scripted", order=order)
             model.load_state_dict(state)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -162,9 +162,19 @@ def message(me: Local, here: Sequence[Local], what: str, seconds: float) -> str:
     last = min(here, key=lambda p: (p.position.left, p.position.step, not p.stopped, p.waits))
     state = " (stopped)" if last.stopped else ", waiting, too" if last.waits else ""
     behind = f"furthest behind is {last.name} at {last.position}{state}"
-    if last is me:
-        behind = "no process of this host is further behind"
-    return f"{waited}: {behind}"
+    if (other := _in_another_call(me, last, here)) is not None:
+        calls = f"{me.name} is in {me.position.phase}, {other.name} in {other.position.phase}"
+        same = f"{calls}, but all have to make the same calls in the same order"
+        return f"{waited}: {same}" if last is me else f"{waited}: {behind}; {same}"
+    return f"{waited}: {'no process of this host is further behind' if last is me else behind}"
+
+
+def _in_another_call(me: Local, last: Local, here: Sequence[Local]) -> Local | None:
+    """One that waits in another call than this process, if nobody lets them wait."""
+    if not (last is me or last.waits):
+        return None
+    others = [last, *(p for p in here if p.waits and not p.position.left)]
+    return next((p for p in others if p.position.phase != me.position.phase), None)
 
 
 def stacks_of(here: Sequence[Local]) -> str:

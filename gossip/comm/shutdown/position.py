@@ -1,5 +1,8 @@
 """A process's place in the run, in memory that the other processes of its host can read."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from gossip.comm.shutdown.watch import SLOT
 
 
@@ -29,6 +32,15 @@ class Position:
     @phase.setter
     def phase(self, phase: str) -> None:
         self._put(self.step, False, phase)
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """In this block that is being done."""
+        before, self.phase = self.phase, phase
+        try:
+            yield
+        finally:
+            self.phase = before
 
     @property
     def left(self) -> bool:

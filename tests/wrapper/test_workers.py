@@ -1,0 +1,62 @@
+"""A DataLoader's worker processes, under mpirun: they are none of the job's, and read the same."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from gossip import launch
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+    import sys
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+    from gossip import Gossip
+
+    class Squares(Dataset):
+        def __len__(self):
+            return 12
+        def __getitem__(self, i):
+            return torch.tensor([i, i * i], dtype=torch.float64) / 10
+
+    def walked(**options):
+        torch.manual_seed(0)
+        module = torch.nn.Linear(2, 1).double()
+        model = Gossip(module, "ring")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        loader = DataLoader(Squares(), batch_size=3, **options)
+        for _ in range(2):
+            for x in loader:
+                optimizer.zero_grad()
+                (model(x + model.comm.process) - 1).square().mean().backward()
+                optimizer.step()
+        return module.weight.detach()
+
+    if __name__ == "__main__":
+        alone = walked()
+        options = {"num_workers": 1, "persistent_workers": True}
+        helped = walked(**options, multiprocessing_context=sys.argv[1])
+        assert torch.equal(alone, helped)
+        print("the same", flush=True)
+"""
+
+
+@pytest.mark.timeout(300)  # a worker imports torch anew
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_data_loader_give_the_same_weights(start, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(dedent(SCRIPT))
+    mpirun = launch.find_mpirun()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    environment = launch.environment_for(
+        launch.kind_of(mpirun), {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    )
+    command = [mpirun, "-n", "2", sys.executable, str(script), start]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("the same")) == (0, 2), done.stdout + done.stderr
