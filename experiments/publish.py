@@ -15,6 +15,7 @@ from experiments.lena import __main__ as lena
 from experiments.lena import page as lena_page
 from experiments.rivals import __main__ as rivals
 from experiments.rivals import page as rivals_page
+from topologies.terminal import lossy_output
 
 PAGES: dict[str, Callable[[Scale], None]] = {
     "lena.csv": lena_page.write,
@@ -32,6 +33,7 @@ class Command(Options):
     """The pages alone, from the tables that are there: needs no runs."""
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.publish")

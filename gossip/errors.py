@@ -60,6 +60,8 @@ def load_object(spec: str, kind: str) -> Callable[..., Any]:
     # An import runs the user's module, which may raise anything.
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if isinstance(error, ModuleNotFoundError):
+            reason += f"; looked in {here} and on PYTHONPATH"
         raise UserError(f"{kind} {spec!r}: cannot import {module_name!r} ({reason})") from error
     if not hasattr(module, name):
         names = [n for n, value in vars(module).items() if callable(value)]

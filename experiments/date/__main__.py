@@ -24,6 +24,7 @@ from experiments.date.plan import PARTS, STUDY
 from experiments.dpsgd.drawing import save
 from gossip.errors import one_of
 from gossip.runs import sweep
+from topologies.terminal import lossy_output
 
 MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
 """Let glibc keep what a step frees. It gives large blocks back to the system, and to fault their
@@ -72,6 +73,7 @@ def page(scale: Scale) -> Path:
     return scale.page.with_name("date.md")
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.date")

@@ -14,6 +14,7 @@ from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
 from gossip.storage import folder as run_folder
+from gossip.config.places import keep_copy
 from gossip.study import Study
 from gossip.trace import Trace, load
 from topologies import certificate
@@ -115,6 +116,7 @@ class Recorder:
             if not (self._again and (self.path / run_folder.CONFIG).is_file()):
                 run_folder.create(self.path)
             (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
+            keep_copy(self._study.config, self.path)
             run_folder.write_config(self.path, self._tables())
             self._trace = Trace(self.path, columns)
             return
