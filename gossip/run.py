@@ -16,6 +16,7 @@ from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, leave, speaks
 from gossip.comm.startup.together import agree, on_first, together
 from gossip.config import WIRES, Config
+from gossip.config.places import absolute
 from gossip.config.presets import PRESETS, starting_point
 from gossip.errors import UserError
 from gossip.loop.survivors import Remaining
@@ -27,7 +28,6 @@ from gossip.runs.recorder import Recorder
 from gossip.storage.glance import learners_left
 from gossip.study import Study, prepare
 from gossip.task.device import place
-from gossip.config.places import absolute
 from topologies.terminal import lossy_output
 
 STACKS = "stacks.txt"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gossip.config import Averaging, Config, Data, load
-from gossip.errors import UserError
 from gossip.config.places import absolute, from_copy, keep_copy
+from gossip.errors import UserError
 from gossip.run import main
 
 RUN = shlex.split(

@@ -18,11 +18,11 @@ from gossip.compare import methods, result
 from gossip.compare.comparison import Comparison
 from gossip.compare.options import PLACES, SHARED
 from gossip.config import Averaging, Config, Monitoring, from_tables, load, presets, to_tables
+from gossip.config.places import absolute
 from gossip.config.presets import PRESETS
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.runs import sweep
-from gossip.config.places import absolute
 from topologies.terminal import lossy_output
 
 NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gossip.config import Config, from_tables, load, to_tables
+from gossip.config.places import from_copy
 from gossip.errors import UserError, lookup
 from gossip.storage import folder as run_folder
-from gossip.config.places import from_copy
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Goyal et al. with the length that AdaScale's and LENA's papers give its warm-up: arXiv

@@ -21,10 +21,10 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
-from gossip.errors import UserError
-from gossip.launch.restart import Try, first_try, next_try
-from gossip.inherited import heard, say
 from gossip.comm.startup.launchers import TORCHRUN, child_of, launched
+from gossip.errors import UserError
+from gossip.inherited import heard, say
+from gossip.launch.restart import Try, first_try, next_try
 
 NUM_PROCESSES = 16
 INTERRUPTS = (signal.SIGINT, signal.SIGUSR1)

@@ -9,8 +9,8 @@ from pathlib import Path
 import gossip
 import topologies
 from gossip.config import Config, to_tables
-from gossip.storage.tables import flat
 from gossip.config.places import topology_file
+from gossip.storage.tables import flat
 from gossip.study import Study
 
 

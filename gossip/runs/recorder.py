@@ -10,11 +10,11 @@ from typing import Any
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
+from gossip.config.places import keep_copy
 from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
 from gossip.storage import folder as run_folder
-from gossip.config.places import keep_copy
 from gossip.study import Study
 from gossip.trace import Trace, load
 from topologies import certificate

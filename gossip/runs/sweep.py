@@ -21,11 +21,11 @@ from gossip import data
 from gossip.comm.connect import connect
 from gossip.config import Config, from_tables
 from gossip.errors import UserError
+from gossip.inherited import heard
 from gossip.runs.recorded import train_recorded
 from gossip.storage import folder as run_folder
 from gossip.storage.names import FINAL
 from gossip.study import prepare
-from gossip.inherited import heard
 from topologies.terminal import lossy_output
 
 PRELOADED = ["gossip.run", "torch._dynamo"]

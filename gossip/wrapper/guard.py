@@ -17,8 +17,8 @@ from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, speaks
 from gossip.comm.startup.launchers import launched
 from gossip.comm.startup.rendezvous import end_job
-from gossip.inherited import flush, say
 from gossip.errors import UserError
+from gossip.inherited import flush, say
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator

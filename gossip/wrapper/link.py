@@ -9,8 +9,8 @@ from torch import Tensor
 from gossip.comm.base import Communicator
 from gossip.comm.connect import connect
 from gossip.comm.shutdown.position import Position
-from gossip.comm.startup.launchers import launched
 from gossip.comm.startup.environment import check_facts
+from gossip.comm.startup.launchers import launched
 from gossip.wrapper import guard
 
 

@@ -11,9 +11,10 @@ import pytest
 from jobs import MPIRUN, NEED_MPI, ROOT
 
 from gossip.comm import connect as start
-from gossip.launch import mpirun as launch
-from gossip.comm.startup import ancestry, environment, launchers, rendezvous, together
+from gossip.comm.startup import ancestry, launchers, rendezvous, together
+from gossip.comm.startup.environment import CutOffError, speaks
 from gossip.errors import UserError
+from gossip.launch import mpirun as launch
 from tests.machine import patience
 
 MOST_SECONDS = 110.0
@@ -35,6 +36,7 @@ from gossip import Gossip
 from gossip.comm.startup import launchers
 print(Gossip(torch.nn.Linear(1, 1)).comm.n, launchers.launched(), flush=True)
 """
+SIZE = "from gossip.comm.startup.launchers import launched as l; print('size', l().size)"
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +116,7 @@ class TestContradictions:
         monkeypatch.setitem(sys.modules, module, Group(*fact))
         rank, size = value[:2]
         expected = rf"this is process {rank} of {size} by .*, but process {fact[0]} of {fact[1]} by"
-        with pytest.raises(environment.CutOffError, match=expected):
+        with pytest.raises(CutOffError, match=expected):
             together.together(lambda: None)
         with pytest.raises(UserError, match="start the processes in one way"):
             start.choose("auto", 4)
@@ -158,7 +160,7 @@ def test_an_mpi_whose_launcher_is_unknown_is_a_fact(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", Group(2, 4))
     assert launchers.launched() == launchers.Launched(2, 4)
     assert rendezvous.meets_by_mpi()
-    assert not environment.speaks()
+    assert not speaks()
 
 
 def test_what_torch_asks_for_is_a_start_by_hand(monkeypatch):
@@ -206,14 +208,18 @@ class TestChildren:
 
     @pytest.mark.timeout(MOST_SECONDS)
     def test_it_may_start_a_job_of_its_own(self, from_a_rank):
-        program = "from gossip.comm.startup.launchers import launched; print('size', launched().size)"
-        text = from_a_rank("mpi", [MPIRUN, "-n", "3", sys.executable, "-c", program])
+        program = (
+            "from gossip.comm.startup.launchers import launched; print('size', launched().size)"
+        )
+        text = from_a_rank("mpi", [MPIRUN, "-n", "3", sys.executable, "-c", SIZE])
         assert text.count("size 3") == 3
 
     @pytest.mark.timeout(MOST_SECONDS)
     def test_a_shell_between_is_none_of_the_job(self, start_command):
-        program = "from gossip.comm.startup.launchers import launched; print('size', launched().size)"
-        line = f"'{sys.executable}' -c \"{program}\"; true"
+        program = (
+            "from gossip.comm.startup.launchers import launched; print('size', launched().size)"
+        )
+        line = f"'{sys.executable}' -c \"{SIZE}\"; true"
         ended = start_command([MPIRUN, "-n", "2", "sh", "-c", line]).end(MOST_SECONDS)
         assert ended.text.count("size 2") == 2
 

@@ -24,8 +24,8 @@ from gossip.comm.shutdown.stop import GoingOn, Stop
 from gossip.comm.shutdown.watch import SLOT, claim, say
 from gossip.comm.startup.environment import may_go_on
 from gossip.comm.startup.machine import machine
-from gossip.inherited import flush
 from gossip.errors import UserError
+from gossip.inherited import flush
 
 if TYPE_CHECKING:  # torch stays out of whatever only wants to end well
     from gossip.comm.base import Communicator

@@ -16,8 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gossip.comm.startup.environment import CutOffError, start_mpi
-from gossip.comm.startup.launchers import SLURM, TORCHRUN, Launched, launched, sign
-from gossip.comm.startup.launchers import mpi_world
+from gossip.comm.startup.launchers import SLURM, TORCHRUN, Launched, launched, mpi_world, sign
 from gossip.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from gossip.comm.startup.environment import speaks
+from gossip.comm.startup.environment import check_facts, speaks
 from gossip.comm.startup.launchers import launched
 from gossip.comm.startup.rendezvous import everyone
-from gossip.comm.startup.environment import check_facts
 from gossip.errors import UserError
 
 if TYPE_CHECKING:
