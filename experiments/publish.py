@@ -16,6 +16,7 @@ from experiments.lena import command as lena
 from experiments.lena import page as lena_page
 from experiments.rivals import command as rivals
 from experiments.rivals import page as rivals_page
+from topologies.terminal import lossy_output
 
 PAGES: dict[str, Callable[[Scale], None]] = {
     "lena.csv": lena_page.write,
@@ -33,6 +34,7 @@ class Command(Options):
     """Write the pages alone, from the tables that are there: needs no runs."""
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.publish")

@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gossip.comm.startup.environment import prepare_environment
+from gossip.inherited import open_standard_files
 
 if TYPE_CHECKING:
     from gossip.task.device import place
@@ -15,6 +16,7 @@ __version__ = "0.1.0"
 # Threads per process and MPI's yielding are read when torch and MPI start, so they are decided
 # here, before either is imported; nothing is set where one process was started alone.
 prepare_environment()
+open_standard_files()
 
 
 _HOMES = {"Averager": "gossip.wrapper", "Gossip": "gossip.wrapper", "place": "gossip.task.device"}

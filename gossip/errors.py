@@ -86,9 +86,10 @@ def load_object(spec: str, kind: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     # An import runs the user's module, which may raise anything, or be a script.
     except (Exception, SystemExit) as error:
-        raise UserError(
-            f"{kind} {spec!r}: cannot import {module_name!r} ({said(error)})"
-        ) from error
+        reason = said(error)
+        if isinstance(error, ModuleNotFoundError):
+            reason += f"; looked in {here} and on PYTHONPATH"
+        raise UserError(f"{kind} {spec!r}: cannot import {module_name!r} ({reason})") from error
     if not hasattr(module, name):
         names = [n for n, value in vars(module).items() if callable(value)]
         raise UserError(

@@ -16,6 +16,7 @@ from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, leave, speaks
 from gossip.comm.startup.together import agree, on_first, together
 from gossip.config import WIRES, Config
+from gossip.config.places import absolute
 from gossip.config.presets import PRESETS, starting_point
 from gossip.errors import UserError
 from gossip.loop.survivors import Remaining
@@ -27,6 +28,7 @@ from gossip.runs.recorder import Recorder
 from gossip.storage.glance import learners_left
 from gossip.study import Study, prepare
 from gossip.task.device import place
+from topologies.terminal import lossy_output
 
 STACKS = "stacks.txt"
 """In the run folder: what all processes were doing when a message was overdue."""
@@ -52,6 +54,7 @@ class Command:
     options: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
 
+@lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code.
 
@@ -163,18 +166,17 @@ def parse(argv: Sequence[str]) -> Command:
         UserError: something in it cannot be run.
         SystemExit: --help, or an option that does not exist.
     """
-    path, preset, options = starting_point(argv)
-    default = Command(config=path, preset=preset, options=options)
+    path, preset, then = starting_point(argv)
     command = tyro.cli(
         Command,
         args=argv,
-        default=default,
+        default=Command(config=path, preset=preset, options=then),
         prog="python -m gossip.run",
         config=(tyro.conf.OmitArgPrefixes,),
     )
     if command.resume is not None:
-        check_resumable(command, options)
-    return command
+        check_resumable(command, then)
+    return replace(command, options=absolute(command.options))
 
 
 def check_resumable(command: Command, then: Config) -> None:

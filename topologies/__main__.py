@@ -12,6 +12,7 @@ from topologies.certificate import Certificate, certificate
 from topologies.options import option_names
 from topologies.static import DEFAULT_WEIGHTS
 from topologies.table import TOPOLOGIES, build
+from topologies.terminal import lossy_output
 from topologies.topology import Topology, TopologyError, UnknownTopologyError
 from topologies.weights import WEIGHTS
 
@@ -36,6 +37,7 @@ class Arguments:
     """Draw the topologies into this file (.png, .pdf, .svg)."""
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command; 2 after a user's mistake, told in one sentence."""
     arguments = tyro.cli(Arguments, prog="python -m topologies", args=argv)

@@ -156,6 +156,8 @@ def _imported(spec: str) -> Callable[..., Any]:
     # An import runs the user's module, which may raise anything.
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if isinstance(error, ModuleNotFoundError):
+            reason += f"; looked in {here} and on PYTHONPATH"
         raise TopologyError(f"{spec}: cannot import {module_name!r} ({reason})") from error
     if not hasattr(module, name):
         names = [n for n, value in vars(module).items() if callable(value)]

@@ -19,6 +19,7 @@ from experiments.bench.size import FULL, QUICK, SMOKE, Size
 from gossip.errors import UserError, one_of
 from gossip.malloc import keep_memory
 from gossip.runs.sweep import stop_on_sigterm
+from topologies.terminal import lossy_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Options:
         return SMOKE if self.smoke else FULL if self.full else QUICK
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Options, args=argv, prog="python -m experiments.bench")

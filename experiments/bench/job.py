@@ -23,6 +23,7 @@ from gossip.comm.shutdown.failure import ending_the_job
 from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import num_cores, start_mpi
 from gossip.malloc import keep_memory
+from topologies.terminal import lossy_output
 
 POLL_SECONDS = 0.002
 
@@ -36,6 +37,7 @@ class Job:
     out: Path
 
 
+@lossy_output()
 def main() -> int:
     """Run the command line; gives the exit code."""
     job = tyro.cli(Job)

@@ -21,6 +21,7 @@ from experiments.date.rows import TABLE, errors, load, write_csv
 from experiments.date.size import study
 from gossip.errors import one_of
 from gossip.runs import sweep
+from topologies.terminal import lossy_output
 
 MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
 """Environment that lets glibc keep the memory that a step frees. It gives large blocks back to the
@@ -59,6 +60,7 @@ def publish(scale: Scale) -> None:
         save(figure, scale.results / name)
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.date")

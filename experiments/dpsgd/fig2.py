@@ -18,6 +18,7 @@ from experiments.dpsgd.rows import load, write_csv
 from gossip.config import Averaging, Config
 from gossip.errors import one_of
 from gossip.runs import sweep
+from topologies.terminal import lossy_output
 
 STUDY = "fig2"
 LEARNERS = 5
@@ -82,6 +83,7 @@ def publish(scale: Scale) -> None:
         save(figure, scale.results / name)
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.dpsgd.fig2")

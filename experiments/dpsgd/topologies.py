@@ -12,6 +12,7 @@ from experiments.dpsgd.rows import load, write_csv
 from experiments.dpsgd.topology_pictures import comparison
 from gossip.config import Averaging, Config
 from gossip.runs import sweep
+from topologies.terminal import lossy_output
 
 STUDY = "topologies"
 LEARNERS = 16
@@ -65,6 +66,7 @@ def publish(scale: Scale) -> None:
     )
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.dpsgd.topologies")

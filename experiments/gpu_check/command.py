@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gossip.errors import UserError
+from gossip.inherited import heard
+from topologies.terminal import lossy_output
 
 NEEDED = (
     "torch",
@@ -25,10 +27,12 @@ NEEDED = (
 """Modules that must be installed; mpi4py need not be, as torchrun does without."""
 
 
+@lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0, 1 if an equality or a part has failed, 2 for a mistake."""
     options = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for signum in heard(signal.SIGTERM):
+        signal.signal(signum, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         check_imports(NEEDED)
         check_nccl(options.nccl)

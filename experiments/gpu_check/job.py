@@ -18,6 +18,7 @@ from gossip.comm.startup.environment import speaks
 from gossip.errors import UserError
 from gossip.malloc import keep_memory
 from gossip.task.device import place
+from topologies.terminal import lossy_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,7 @@ def main_across(part: Callable[[Job, Communicator], None]) -> int:
     return _exit_code(together)
 
 
+@lossy_output()
 def _exit_code(part: Callable[[Job], None]) -> int:
     job = tyro.cli(Job)
     torch.set_num_threads(1)

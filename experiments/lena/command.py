@@ -20,6 +20,7 @@ from experiments.lena.rows import error_of, load, write_csv
 from experiments.lena.tables import Rows
 from gossip.errors import UserError, one_of
 from gossip.runs import sweep
+from topologies.terminal import lossy_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,7 @@ def publish(scale: Scale) -> None:
             save(figure, scale.results / name)
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.lena")

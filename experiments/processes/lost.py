@@ -27,6 +27,7 @@ from gossip.errors import UserError
 from gossip.launch import mpirun as launch
 from gossip.runs.sweep import run_all
 from gossip.storage import folder
+from topologies.terminal import lossy_output
 
 AT = (300, 700, 1100)
 """Steps in the trace at which a process is killed."""
@@ -64,6 +65,7 @@ class Killer:
         self.killed.append(step)
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.processes.lost")

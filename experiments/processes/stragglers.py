@@ -23,6 +23,7 @@ from experiments.common.command import guarded
 from experiments.processes.jobs import N, launched
 from gossip import trace
 from gossip.storage import folder
+from topologies.terminal import lossy_output
 
 SECONDS = 0.05
 """Seconds c of a gradient."""
@@ -53,6 +54,7 @@ class Command:
     """Steps of each run; for AD-PSGD, gradients per learner."""
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.processes.stragglers")

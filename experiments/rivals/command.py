@@ -20,6 +20,7 @@ from experiments.rivals.pictures import tuned
 from experiments.rivals.plan import final, tuning
 from gossip.errors import one_of
 from gossip.runs import sweep
+from topologies.terminal import lossy_output
 
 PARTS = ("tune", "seeds")
 
@@ -61,6 +62,7 @@ def publish(scale: Scale) -> None:
     save(tuned(rows), scale.results / "rivals.png")
 
 
+@lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.rivals")

@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gossip.comm.startup.environment import start_mpi
-from gossip.comm.startup.launchers import TORCHRUN, Launched, launched, sign
+from gossip.comm.startup.environment import check_facts, start_mpi
+from gossip.comm.startup.launchers import (
+    TORCHRUN,
+    Launched,
+    child_of,
+    launched,
+    mpi_world,
+    sign,
+)
 from gossip.errors import UserError, lookup
+from gossip.inherited import say
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +59,7 @@ def choose(backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None"
 
     Making one is collective; a mistake may be made by one process alone.
     """
+    check_facts()
     return lookup(BACKENDS, backend, "backend")(Wanted(n, device, wire))
 
 
@@ -72,6 +81,11 @@ def _stacked(wanted: Wanted) -> Make:
             f"backend 'stacked' keeps all learners in one process, but {how.size} were started: "
             f"each would train all {wanted.n}; start one, or use another --backend"
         )
+    if parent := child_of():
+        say(
+            f"gossip: note: process {parent.rank} of a job of {parent.size} has started this one, "
+            "which is none of that job: it trains alone"
+        )
     from gossip.comm.stacked import Stacked
 
     return lambda: Stacked(wanted.n, wanted.wire)
@@ -83,6 +97,16 @@ def _mpi(wanted: Wanted) -> Make:
         raise UserError(
             "backend 'mpi' needs processes that mpirun has started, but these were by torchrun; "
             "use mpirun, or --backend gloo"
+        )
+    if how and how.size > 1 and sign() is None and mpi_world() is None:
+        raise UserError(
+            f"backend 'mpi' needs processes that mpirun has started, but these {how.size} only "
+            "know each other by torch.distributed; use mpirun, or --backend gloo"
+        )
+    if parent := child_of():
+        raise UserError(
+            f"backend 'mpi': process {parent.rank} of a job of {parent.size} has started this "
+            "one, which is none of that job and has no MPI; use --backend stacked"
         )
     if how:
         check_divides(wanted.n, how.size)

@@ -17,11 +17,13 @@ from gossip.compare import methods, result
 from gossip.compare.comparison import Comparison
 from gossip.compare.options import PLACES, SHARED
 from gossip.config import Averaging, Config, Monitoring, from_tables, load, presets, to_tables
+from gossip.config.places import absolute
 from gossip.config.presets import PRESETS
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.runs import sweep
 from gossip.storage.tables import read_toml
+from topologies.terminal import lossy_output
 
 NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))
 
@@ -105,6 +107,7 @@ class Command:
     options: Annotated[Common, arg(name="")] = field(default_factory=Common)
 
 
+@lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code.
 
@@ -173,7 +176,7 @@ def described(command: Command, given: frozenset[str]) -> Comparison:
     Raises:
         UserError: something in it cannot be compared, or the data set is not there.
     """
-    base = from_tables(to_tables(command.options))
+    base = absolute(from_tables(to_tables(command.options)))
     folder = Path(base.data.data_dir) if base.data.data_dir else None
     dataset = data.load(base.data.dataset, folder)
     samples = len(data.splits(dataset, base.data.inputs, validation=base.data.validation).train)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gossip.config import Config, from_tables, load, to_tables
+from gossip.config.places import from_copy
 from gossip.errors import UserError, lookup
 from gossip.storage import folder as run_folder
 
@@ -169,7 +170,7 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
             raise UserError(
                 f"--resume {known.resume}: no run there, as there is no {run_folder.CONFIG}"
             )
-        config = load(known.resume / run_folder.CONFIG, said)
+        config = from_copy(load(known.resume / run_folder.CONFIG, said), known.resume)
         if "steps" in said and "epochs" not in said:  # one thing in two units
             config = replace(config, epochs=None)
         return known.config, known.preset, config

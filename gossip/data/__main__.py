@@ -11,6 +11,7 @@ from gossip.data import cache, registry
 from gossip.data.dataset import Dataset, UnavailableError, are_tokens
 from gossip.data.sources import DATASETS
 from gossip.errors import UserError, lookup
+from topologies.terminal import lossy_output
 
 app = tyro.extras.SubcommandApp()
 
@@ -84,7 +85,15 @@ def list_datasets() -> None:
         print(f"{name:14s} {_state(name):18s} {count}  {source.origin}")
         if source.remark:
             print(f"{'':14s} {source.remark}")
-    print(f"cache: {cache.cache_root()}")
+    print(_place())
+
+
+def _place() -> str:
+    """Where the cache is, or why there is none."""
+    try:
+        return f"cache: {cache.cache_root()}"
+    except UserError as error:
+        return str(error)
 
 
 def _state(name: str) -> str:
@@ -94,6 +103,7 @@ def _state(name: str) -> str:
     return f"cached, {size / 1e6:.1f} MB"
 
 
+@lossy_output()
 def main() -> None:
     """Run the command; a user's mistake is one sentence and exit code 2."""
     try:

@@ -39,10 +39,19 @@ class Expected:
 
 
 def cache_root() -> Path:
-    """GOSSIP_CACHE, or gossip/ in XDG_CACHE_HOME, or ~/.cache/gossip."""
-    if own := os.environ.get("GOSSIP_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gossip"
+    """GOSSIP_CACHE, or gossip/ in XDG_CACHE_HOME, or ~/.cache/gossip.
+
+    Raises:
+        UserError: this user has no home, as in a container that gives each a number only.
+    """
+    own, theirs = (os.environ.get(name) for name in ("GOSSIP_CACHE", "XDG_CACHE_HOME"))
+    try:
+        return Path(own or Path(theirs or "~/.cache", "gossip")).expanduser()
+    except RuntimeError as error:
+        raise UserError(
+            f"no cache: user {os.getuid()} has no home folder; set GOSSIP_CACHE to a folder that "
+            "can be written to"
+        ) from error
 
 
 def folder_of(name: str) -> Path:
@@ -52,7 +61,10 @@ def folder_of(name: str) -> Path:
 
 def is_cached(name: str) -> bool:
     """Whether there is a copy of `name`; whether it is sound is only known when it is read."""
-    return (folder_of(name) / MANIFEST).is_file()
+    try:
+        return (folder_of(name) / MANIFEST).is_file()
+    except (UserError, PermissionError):  # no home, or one that this user may not enter
+        return False
 
 
 def read(expected: Expected, *, verify: bool = True) -> Dataset | None:

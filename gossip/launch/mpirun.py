@@ -9,26 +9,36 @@ continue a job that has lost a process is started again on fewer, from its last 
 import argparse
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
+from typing import IO
 
+from gossip.comm.startup.launchers import TORCHRUN, child_of, launched
 from gossip.errors import UserError
+from gossip.inherited import heard, say
 from gossip.launch.restart import Try, first_try, next_try
 
 NUM_PROCESSES = 16
 INTERRUPTS = (signal.SIGINT, signal.SIGUSR1)
 """Ctrl-C, and what Slurm is asked to send some time before a job's end."""
+REQUEST = signal.SIGUSR1
+"""How we ask the processes of the job to stop."""
 TERM_SECONDS = 6.0
 """After SIGTERM to the launcher: from the request to stop to the order to end."""
 KILL_SECONDS = 2.0
 """From the order to end to the kill."""
 POLL_SECONDS = 0.05
+PRINT_SECONDS = 5.0
+"""How long what mpirun has printed may take to come after its end."""
+BLOCK_BYTES = 1 << 16
 
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ENVIRONMENTS: dict[str, dict[str, str]] = {
@@ -39,6 +49,9 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 }
 """What each launcher reads before our processes exist. MPICH's needs nothing; what its library
 needs, `gossip.comm.startup.environment.prepare_environment` sets in the processes."""
+
+WORDS = ("PMI", "MPI_LOCAL", "OMPI_COMM_WORLD", "TORCHELASTIC", *TORCHRUN)
+"""How the names of what launchers tell their processes begin."""
 
 FAULT_TOLERANT = ["--with-ft", "ulfm"]
 """What lets a job of Open MPI 5 do without a lost process."""
@@ -53,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         kind = kind_of(mpirun)
         environment = environment_for(kind, os.environ)
     except UserError as error:
-        print(f"gossip.launch: {error}", file=sys.stderr)
+        say(f"gossip.launch: {error}")
         return 2
     attempt: Try | None = first_try(options.n, options.module, rest)
     code = 0
@@ -65,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
             code = run([*start, *attempt.words], environment, asked)
             attempt, text = next_try(attempt, code)
             if text and not asked:
-                print(f"gossip.launch: {text}", file=sys.stderr)
+                say(f"gossip.launch: {text}")
     if asked:
         return 128 + asked[0]
     return code if code >= 0 else 128 - code
@@ -118,17 +131,27 @@ def kind_of(mpirun: str) -> str:
 
 
 def environment_for(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` with what this kind of mpirun needs; what the user has set stays."""
+    """`environment` with what this kind of mpirun needs; what the user has set stays.
+
+    A process of a job starts a job of its own: nothing of its launcher's words goes on.
+    """
+    if child_of() or launched():
+        environment = {k: v for k, v in environment.items() if not k.startswith(WORDS)}
     path = os.pathsep.join([str(Path(sys.prefix, "bin")), environment.get("PATH", os.defpath)])
     return ENVIRONMENTS[kind] | dict(environment) | {"PATH": path}
 
 
 @contextmanager
 def signals() -> Iterator[list[int]]:
-    """In this block signals that end a job are put into the list instead."""
+    """In this block signals that end a job are put into the list instead.
+
+    One that was ignored when we started stays so.
+    """
     asked: list[int] = []
-    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+    kinds = heard(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     before = {s: signal.signal(s, lambda signum, _: asked.append(signum)) for s in kinds}
+    if REQUEST not in before:  # the processes of the job must hear it from us all the same
+        before[REQUEST] = signal.signal(REQUEST, lambda *_: None)
     try:
         yield asked
     finally:
@@ -139,6 +162,8 @@ def signals() -> Iterator[list[int]]:
 def run(command: list[str], environment: Mapping[str, str], asked: list[int]) -> int:
     """Run mpirun to its end, with our signals in `asked` turned into what it can pass on.
 
+    What it prints goes through this process: an mpirun ends the job where nobody takes that.
+
     Ctrl-C reaches only this process (mpirun has a process group of its own), which asks the
     learners' processes to stop by SIGUSR1: every mpirun passes that on and does not kill on it,
     while Open MPI's kills half a second after SIGINT. A second Ctrl-C ends the job.
@@ -147,14 +172,38 @@ def run(command: list[str], environment: Mapping[str, str], asked: list[int]) ->
         Its exit code; below 0 if a signal ended mpirun itself.
     """
     # No stdin: a background process group that reads from the terminal is stopped by it.
-    null = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=dict(environment), stdin=null, process_group=0)
-    return wait(process, asked)
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    process = subprocess.Popen(
+        command, env=dict(environment), stdin=null, stdout=pipe, stderr=pipe, process_group=0
+    )
+    lines = [
+        Thread(target=pass_on, args=(stream, number), daemon=True)
+        for stream, number in ((process.stdout, 1), (process.stderr, 2))
+    ]
+    for each in lines:
+        each.start()
+    try:
+        return wait(process, asked)
+    finally:
+        for each in lines:
+            each.join(PRINT_SECONDS)
+
+
+def pass_on(source: IO[bytes] | None, target: int) -> None:
+    """Copy what comes from a pipe to an open file, and what that does not take to nowhere."""
+    assert source is not None, "a pipe, as we have asked for"
+    with source:
+        while data := os.read(source.fileno(), BLOCK_BYTES):
+            with suppress(OSError):
+                while data:
+                    with suppress(BlockingIOError):
+                        data = data[os.write(target, data) :]
+                    select.select([], [target], [])
 
 
 def wait(process: subprocess.Popen, asked: list[int]) -> int:
     """Wait for mpirun; every signal in `asked`, and every deadline missed, is one order more."""
-    orders = iter((signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL))
+    orders = iter((REQUEST, signal.SIGTERM, signal.SIGKILL))
     heard, deadline = 0, float("inf")
     while True:
         try:
@@ -165,7 +214,7 @@ def wait(process: subprocess.Popen, asked: list[int]) -> int:
         heard = len(asked)
         order = next(orders, signal.SIGKILL)
         process.send_signal(order)
-        if order != signal.SIGUSR1:
+        if order != REQUEST:
             deadline = time.monotonic() + KILL_SECONDS
         elif asked[-1] not in INTERRUPTS:  # these may take as long as closing takes
             deadline = time.monotonic() + TERM_SECONDS

@@ -14,6 +14,7 @@ from gossip.errors import UserError
 from gossip.report.runs import Run, load_runs
 from gossip.report.table import summary_table
 from gossip.storage import folder as run_folder
+from topologies.terminal import lossy_output
 
 _WIDTH_OF_A_FILE = 160
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -31,7 +32,8 @@ class Options:
         tyro.conf.Positional,
         tyro.conf.arg(metavar="RUN...", help_behavior_hint=""),
     ]
-    """Run folders, or study folders: those whose sub-folders are run folders."""
+    """Run folders, or study folders: those whose sub-folders are run folders; of several, those
+    that are neither are left out."""
     csv: _File = None
     """Write the traces of all runs to this file, as one table with the run in its first column."""
     figure: _File = None
@@ -68,6 +70,9 @@ def report(
         raise UserError("no run given: name run folders, as in python -m gossip.report runs/A")
     runs = load_runs(paths)
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    if beside := [str(path) for path in paths if not run_folder.runs_in(Path(path))]:
+        message = f"note: no run in {', '.join(beside)}"
+        console.print(message, markup=False, highlight=False, soft_wrap=True)
     console.print(summary_table(runs, console.width))
     for run in runs:
         if reason := run.summary.get("verdict_reason"):
@@ -84,6 +89,7 @@ def report(
     return written
 
 
+@lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 2, after one sentence on stderr, if the user is wrong."""
     options = tyro.cli(Options, args=argv, prog="python -m gossip.report")

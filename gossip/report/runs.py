@@ -64,7 +64,7 @@ def load_runs(paths: Iterable[Path]) -> list[Run]:
     """The runs of `gossip.storage.folder.find_runs`, each with a label of its own.
 
     Raises:
-        UserError: a path holds no run, or a file in it cannot be read.
+        UserError: no path holds a run, or a file in it cannot be read.
     """
     runs = [_load(folder) for folder in run_folder.find_runs(paths)]
     return [replace(run, label=label) for run, label in zip(runs, labels(runs), strict=True)]
@@ -89,7 +89,7 @@ def heading(runs: list[Run]) -> str:
         "dataset": lambda value: {"mnist": "MNIST"}.get(value, value),
         "model": lambda value: _model(value, runs[0].setting("widths")),
         "learners": lambda value: f"n = {value} learners",
-        "topology": str,
+        "topology": _topology,
         "lr": lambda value: f"learning rate {_text(value)}",
         "scaling": lambda value: "" if value == "none" else f"{value} scaling",
         "warmup": lambda value: "" if value == "none" else f"{value} warm-up",
@@ -150,6 +150,11 @@ def _model(name: str, widths: Any) -> str:
     return f"MLP {'-'.join(map(str, widths))}" if name == "mlp" and widths else name
 
 
+def _topology(value: Any) -> str:
+    """A name, or that of a file without the way to it."""
+    return Path(value).name if Path(str(value)).is_absolute() else str(value)
+
+
 def _algorithm(run: Run) -> str:
     name = str(run.setting("algorithm") or "")
     return NAMES.get(name, name)
@@ -157,6 +162,8 @@ def _algorithm(run: Run) -> str:
 
 def _item(key: str, value: Any) -> str:
     name = key.split(".")[-1]
+    if name == "topology":
+        return _topology(value)
     if name == "algorithm":
         return NAMES.get(str(value), str(value))
     return _text(value) if name in _PLAIN else f"{name.replace('_', ' ')} {_text(value)}"

@@ -2,19 +2,25 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import gossip
 import topologies
 from gossip.config import Config, to_tables
+from gossip.config.places import topology_file
 from gossip.storage.tables import flat
 from gossip.study import Study
 
 
 def fingerprints(study: Study) -> dict[str, str]:
     """What must be the same on all processes of a job."""
-    config = _digest(json.dumps(to_tables(study.config), sort_keys=True).encode())
+    tables = to_tables(study.config)
+    tables["data"].pop("data_dir", None)  # hosts may have it elsewhere; the data are compared
+    if file := topology_file(study.config.gossip.topology):
+        tables["gossip"]["topology"] = file.name
+    config = _digest(json.dumps(tables, sort_keys=True).encode())
     device = study.task.numerics.device.type
     return {"config": config, **origin(study), "device": device, "code": code()}
 
@@ -44,6 +50,7 @@ FREE = (
     "compute.compile",
     "compute.cuda_graphs",
     "compute.device",
+    "data.data_dir",
     "gossip.backend",
     "reliability.checkpoint_every",
     "reliability.checkpoint_minutes",
@@ -57,6 +64,9 @@ FREE = (
 
 def differences(then: Config, now: Config) -> list[str]:
     """Options, other than those in FREE, in which two configs differ: 'rate.lr: 1.5 -> 1.0'."""
+    if topology_file(then.gossip.topology) and topology_file(now.gossip.topology):
+        # Wherever they are: a checkpoint knows its matrices.
+        now = replace(now, gossip=replace(now.gossip, topology=then.gossip.topology))
     before, after = flat(to_tables(then)), flat(to_tables(now))
     return [
         f"{name}: {before.get(name)} -> {after.get(name)}"

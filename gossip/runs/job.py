@@ -15,6 +15,7 @@ from gossip.comm.shutdown.position import Position
 from gossip.comm.shutdown.stop import Stop
 from gossip.comm.startup.together import on_first
 from gossip.config import to_tables
+from gossip.config.places import keep_copy
 from gossip.errors import UserError
 from gossip.loop.outcome import Outcome
 from gossip.loop.survivors import LostProcessError, Remaining, as_then, from_the_start, remaining
@@ -138,6 +139,7 @@ class Job:
         """Say what is about to run; on process 0."""
         if len(self.names) > 1:
             run_folder.write_config(self.out, to_tables(self.study.config))
+            keep_copy(self.study.config, self.out)
         say(introduction(self.study, self.names, self.out))
 
     def _tell_how_to_go_on(self, outcome: Outcome | None) -> None:

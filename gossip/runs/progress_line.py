@@ -16,8 +16,9 @@ SECONDS_BETWEEN_LINES = 2.0
 class ProgressLine:
     """Shows the latest monitored values of one run; use as a context manager."""
 
-    def __init__(self, name: str, steps: int, stream: TextIO = sys.stderr) -> None:
-        self._name, self._steps, self._stream = name, steps, stream
+    def __init__(self, name: str, steps: int, stream: TextIO | None = None) -> None:
+        self._name, self._steps = name, steps
+        self._stream = stream = stream or sys.stderr
         self._last_line = 0.0
         self._bar: Progress | None = None
         if stream.isatty():

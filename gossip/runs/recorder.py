@@ -10,6 +10,7 @@ from typing import Any
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
+from gossip.config.places import keep_copy
 from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
@@ -115,6 +116,7 @@ class Recorder:
             if not (self._again and (self.path / run_folder.CONFIG).is_file()):
                 run_folder.create(self.path)
             (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
+            keep_copy(self._study.config, self.path)
             run_folder.write_config(self.path, self._tables())
             self._trace = Trace(self.path, columns)
             return

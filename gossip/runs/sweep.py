@@ -21,10 +21,12 @@ from gossip import data
 from gossip.comm.connect import connect
 from gossip.config import Config, from_tables
 from gossip.errors import UserError
+from gossip.inherited import heard
 from gossip.runs.recorded import train_recorded
 from gossip.storage import folder as run_folder
 from gossip.storage.names import FINAL
 from gossip.study import prepare
+from topologies.terminal import lossy_output
 
 PRELOADED = ["gossip.run", "torch._dynamo"]
 """Imported once and not by each run; a torch optimizer brings in the second, in 1.5 s."""
@@ -77,6 +79,11 @@ def run_one(config: Config, folder: Path) -> None:
     with log_of(folder).open("w", encoding="utf-8") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
+    with lossy_output():
+        _train(config, folder)
+
+
+def _train(config: Config, folder: Path) -> None:
     (name,) = config.algorithm
     comm = connect("stacked", config.gossip.learners)
     study = prepare(config, comm)
@@ -108,7 +115,8 @@ def finished(folder: Path) -> list[Path]:
 
 def stop_on_sigterm() -> None:
     """Let SIGTERM end the sweep as Ctrl-C does: with its processes, keeping what is finished."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for signum in heard(signal.SIGTERM):
+        signal.signal(signum, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class _Progress:

@@ -16,6 +16,7 @@ from gossip.errors import UserError
 from gossip.schedule import show
 from gossip.schedule.course import ONE_LAYER, courses
 from gossip.study.rate_rule import budget, idle, rule, warnings
+from topologies.terminal import lossy_output
 
 _WIDTH_OF_A_FILE = 120
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -44,6 +45,7 @@ class Command:
     options: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
 
+@lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit code, 2 for a user's mistake."""
     try:

@@ -142,21 +142,30 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
             run folders, which come in the order of their names.
 
     Raises:
-        UserError: a path is none of these.
+        UserError: a path does not exist, or none of them is any of these; one that is not, among
+            others (`STUDY/*`), is left out.
     """
     found: dict[Path, None] = {}
-    for path in map(Path, paths):
-        if path.name == TRACE and path.is_file():
-            runs = [path.parent]
-        elif (path / TRACE).is_file():
-            runs = [path]
-        else:
-            runs = sorted(file.parent for file in path.glob(f"*/{TRACE}") if file.is_file())
-        if not runs:
+    paths = [*map(Path, paths)]
+    for path in paths:
+        runs = runs_in(path)
+        if not runs and (len(paths) == 1 or not path.exists()):
             missing = "" if path.exists() else " (it does not exist)"
             raise UserError(f"no run in {path}{missing}: looked for {TRACE} there and one below")
         found.update(dict.fromkeys(runs))
+    if paths and not found:
+        text = ", ".join(map(str, paths))
+        raise UserError(f"no run in any of {text}: looked for {TRACE} there and one below")
     return list(found)
+
+
+def runs_in(path: Path) -> list[Path]:
+    """The run folders that one path means, see `find_runs`; none if it holds no run."""
+    if path.name == TRACE and path.is_file():
+        return [path.parent]
+    if (path / TRACE).is_file():
+        return [path]
+    return sorted(file.parent for file in path.glob(f"*/{TRACE}") if file.is_file())
 
 
 def _commit() -> tuple[str | None, bool | None]:

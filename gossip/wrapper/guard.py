@@ -1,11 +1,13 @@
 """Failure of one process of a user's own script ends the whole job, with one message."""
 
 import atexit
+import multiprocessing
 import os
 import signal
 import sys
 import time
 from contextlib import ExitStack, suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from gossip.comm.startup.environment import CutOffError, speaks
 from gossip.comm.startup.launchers import launched
 from gossip.comm.startup.rendezvous import end_job
 from gossip.errors import UserError
+from gossip.inherited import flush, say
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator
@@ -52,6 +55,8 @@ class Guard:
             self._waits.enter_context(host.no_endless_wait(timeout, lambda: None))
         self._host, self._comm = host, comm
         atexit.register(self._leave)
+        if multiprocessing.parent_process() is not None:  # one that is forked has no atexit
+            Finalize(None, self._leave, exitpriority=0)
 
     def __call__(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -67,7 +72,7 @@ class Guard:
         else:
             self._host.end(error)
             if speaks():
-                print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+                say(f"{Path(sys.argv[0]).name}: {error}")
 
     def _end_unconnected(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -77,11 +82,11 @@ class Guard:
         if not mistake:
             self._before(kind, error, trace)
         elif speaks():
-            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
-        sys.stderr.flush()
+            say(f"{Path(sys.argv[0]).name}: {error}")
+        flush()
         if mistake and not speaks():
             time.sleep(SPEAKER_SECONDS)  # the first process says it, if it is a mistake of all
-            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr, flush=True)
+            say(f"{Path(sys.argv[0]).name}: {error}")
         time.sleep(RELAY_SECONDS)
         with suppress(UserError):  # no MPI: whoever started this process has to end the others
             code = 2 if isinstance(error, UserError) else 1

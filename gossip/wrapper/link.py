@@ -9,6 +9,7 @@ from torch import Tensor
 from gossip.comm.base import Communicator
 from gossip.comm.connect import connect
 from gossip.comm.shutdown.position import Position
+from gossip.comm.startup.environment import check_facts
 from gossip.comm.startup.launchers import launched
 from gossip.wrapper import guard
 
@@ -32,6 +33,8 @@ def connected(backend: str, timeout: float, device: str) -> Link:
     Raises:
         UserError: the backend does not fit how this process was started.
     """
+    check_facts()
+    guard.install()  # again: the script may have started torch.distributed meanwhile
     how = launched()
     comm = connect(backend, how.size if how else 1, device)
     link = Link(comm, Position())

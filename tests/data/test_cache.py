@@ -1,11 +1,15 @@
 import json
+import os
+import pwd
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from gossip import run
 from gossip.data import CorruptDataError, Scale
+from gossip.data import __main__ as command
 from gossip.data import cache as data_cache
 from gossip.data.dataset import ARRAYS, content_hash, hash_lines
 from gossip.errors import UserError
@@ -131,6 +135,46 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert data_cache.cache_root() == tmp_path / ".cache" / "gossip"
+
+
+class TestWithoutAHome:
+    """A user that is a number only, as in a container: without HOME, unknown to the system."""
+
+    @pytest.fixture(autouse=True)
+    def _nobody(self, monkeypatch):
+        def unknown(uid):
+            raise KeyError(uid)
+
+        for name in ("GOSSIP_CACHE", "XDG_CACHE_HOME", "HOME", "USER", "LOGNAME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(pwd, "getpwuid", unknown)
+        monkeypatch.chdir("/")
+
+    def test_a_cache_is_asked_for_in_a_sentence(self, expected, arrays, monkeypatch):
+        for given in (None, "~/mine"):
+            if given:
+                monkeypatch.setenv("GOSSIP_CACHE", given)
+            with pytest.raises(UserError, match=r"has no home folder; set GOSSIP_CACHE"):
+                data_cache.write(expected, "", arrays)
+            assert data_cache.read(expected) is None
+
+    def test_what_needs_none_is_there(self, tmp_path, capsys):
+        words = "--dataset digits --learners 2 --batch-size 8 --widths 4 --steps 2 --monitor cheap"
+        assert run.main([*words.split(), "--out", str(tmp_path / "run")]) == 0
+        assert (tmp_path / "run" / "figure.png").is_file()
+        capsys.readouterr()
+
+    def test_the_list_says_that_there_is_none(self, capsys, monkeypatch):
+        monkeypatch.setattr("sys.argv", ["gossip.data", "list"])
+        command.main()
+        assert "has no home folder" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter any folder")
+def test_a_home_that_may_not_be_entered_has_no_cache(tmp_path, monkeypatch, expected):
+    monkeypatch.setenv("GOSSIP_CACHE", str(tmp_path / "closed"))
+    (tmp_path / "closed").mkdir(mode=0)
+    assert data_cache.read(expected) is None
 
 
 RACE = """

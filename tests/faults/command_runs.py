@@ -41,11 +41,13 @@ class Run:
         *,
         output: Path | None = None,
         draws: bool = False,
+        encoding: str = "",
     ) -> None:
         """Start it in `folder`; a picture takes much longer than the run itself."""
         self.folder, self.process = folder, self
         self.output = output or folder / "output"
         order = {"options": list(options), "deeds": list(deeds), "draws": draws}
+        order["encoding"] = encoding
         self.pid = ask({**order, "output": str(self.output), "folder": str(folder)})
         self._code: int | None = None
 

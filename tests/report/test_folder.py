@@ -131,3 +131,14 @@ def test_a_path_without_runs_is_one_clear_error(tmp_path):
         folder.find_runs([tmp_path])
     with pytest.raises(UserError, match="does not exist"):
         folder.find_runs([tmp_path / "no"])
+
+
+def test_what_lies_beside_runs_is_left_out(tmp_path):
+    runs = [made_up.run(tmp_path / name, made=made_up.rows(3)) for name in ("a", "b")]
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "figure.png").write_bytes(b"")
+    assert folder.find_runs(sorted(tmp_path.iterdir())) == runs
+    with pytest.raises(UserError, match="does not exist"):
+        folder.find_runs([*runs, tmp_path / "no"])
+    with pytest.raises(UserError, match=r"no run in any of .*figure\.png, .*notes: looked for"):
+        folder.find_runs([tmp_path / "figure.png", tmp_path / "notes"])

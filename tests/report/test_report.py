@@ -234,6 +234,12 @@ def test_the_page_needs_no_other_file(study, tmp_path):
     assert "gossip.topology = &#x27;ring&#x27;" in text
 
 
+def test_what_lies_beside_the_runs_is_noted(study, capsys):
+    assert main([str(study)]) == 0  # draws figure.png there
+    assert main([*map(str, sorted(study.iterdir()))]) == 0
+    assert f"note: no run in {study / 'figure.png'}\n" in capsys.readouterr().out
+
+
 def test_the_figure_lies_beside_what_it_shows(study, tmp_path, capsys, monkeypatch):
     assert main([str(study / "dpsgd")]) == 0
     assert (study / "dpsgd" / "figure.png").is_file()

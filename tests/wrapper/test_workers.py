@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from gossip import launch
+from gossip.launch import mpirun as launch
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

@@ -25,6 +25,7 @@ from gossip.comm.shutdown.watch import SLOT, claim, say
 from gossip.comm.startup.environment import may_go_on
 from gossip.comm.startup.machine import machine
 from gossip.errors import UserError
+from gossip.inherited import flush
 
 if TYPE_CHECKING:  # torch stays out of whatever only wants to end well
     from gossip.comm.base import Communicator
@@ -224,7 +225,7 @@ class Host:
     def _speak(self, tell: Callable[[], None]) -> None:
         """Let one process of this host `tell` why the job ends; the others wait for it."""
         if self._folder is None or claim(self._folder, "failure"):
-            sys.stdout.flush()
+            flush()
             tell()
             time.sleep(RELAY_SECONDS)
             self._tidy()  # who comes later finds no folder, and so nothing to claim
@@ -254,7 +255,7 @@ class Host:
 def added(file: Path | None, text: str) -> bool:
     """Whether `text` is in `file` now, behind what was there; not if there is none."""
     if file is not None:
-        with suppress(OSError), file.open("a", encoding="utf-8") as record:
+        with suppress(OSError, ValueError), file.open("a", encoding="utf-8") as record:
             record.write(text)
             return True
     return False

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from gossip.inherited import heard
+
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator
 
@@ -121,13 +123,16 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear SIGINT, SIGTERM and SIGUSR1 even while the main thread waits inside MPI."""
+        """Hear SIGINT, SIGTERM and SIGUSR1 even while the main thread waits inside MPI.
+
+        One that was ignored when we started stays so.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may have handlers, e.g. not in a notebook's thread
             return
         ear, mouth = os.pipe()
         os.set_blocking(mouth, False)
-        signals = (*INTERRUPTS, signal.SIGTERM)
+        signals = heard(*INTERRUPTS, signal.SIGTERM)
         before = {signum: signal.signal(signum, self._handle) for signum in signals}
         wakeup_before = signal.set_wakeup_fd(mouth, warn_on_full_buffer=False)
         listener = threading.Thread(target=self._listen, args=(ear,), daemon=True)

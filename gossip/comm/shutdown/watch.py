@@ -40,9 +40,12 @@ def claim(folder: Path, kind: str) -> bool:
 def say(text: str, record: str | None, fd: int = 2) -> None:
     """Print to `fd` in one write, and append to the file `record` if there is one."""
     with contextlib.suppress(OSError):
-        os.write(fd, f"{text}\n".encode())
+        os.write(fd, f"{text}\n".encode(errors="replace"))
     if record:
-        with contextlib.suppress(OSError), Path(record).open("a", encoding="utf-8") as file:
+        with (
+            contextlib.suppress(OSError),
+            Path(record).open("a", encoding="utf-8", errors="replace") as file,
+        ):
             file.write(f"{text}\n")
 
 

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gossip.comm.startup.launchers import launched
+from gossip.comm.startup.launchers import contradiction, launched, said
 from gossip.errors import UserError
+from gossip.inherited import flush
 
 if TYPE_CHECKING:
     pass
@@ -34,7 +35,7 @@ def prepare_environment() -> None:
     What the user has set stays. Waiting processes give their core away only where there are more
     of them than cores: that is many times faster there, and many times slower elsewhere.
     """
-    how = launched()
+    how = said()
     if how is None or how.size == 1:
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -66,6 +67,16 @@ def small_shared_memory(num_processes: int) -> bool:
     except OSError:
         return False
     return free_bytes < num_processes * SHM_BYTES_PER_PROCESS
+
+
+def check_facts() -> None:
+    """Find out whether this process can tell which others there are.
+
+    Raises:
+        CutOffError: what launchers say and what has been initialised contradict each other.
+    """
+    if text := contradiction():
+        raise CutOffError(text)
 
 
 class CutOffError(UserError):
@@ -110,6 +121,5 @@ def library(mpi: Any) -> str:
 
 def leave(code: int) -> NoReturn:
     """Exit at once: the end of MPI would wait for a process that has been lost."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush()
     os._exit(code)

@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gossip.comm.startup.environment import CutOffError, start_mpi
-from gossip.comm.startup.launchers import SLURM, TORCHRUN, Launched, launched, sign
+from gossip.comm.startup.launchers import SLURM, TORCHRUN, Launched, launched, mpi_world, sign
 from gossip.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,12 +37,15 @@ def meets_by_mpi() -> bool:
     """Whether the processes of this job find each other by MPI; the same on all of them.
 
     torchrun has none. srun starts programs with MPI and without, and gives the former PMI, the
-    interface by which an MPI learns of its processes.
+    interface by which an MPI learns of its processes. An initialised MPI needs no launcher that
+    we know.
     """
     by = sign()
+    if by is None:
+        return mpi_world() is not None
     if by is SLURM:
         return any(name.startswith("PMI") for name in os.environ)
-    return by is not None and by is not TORCHRUN
+    return by is not TORCHRUN
 
 
 def everyone(value: T) -> list[T]:
@@ -57,7 +60,7 @@ def everyone(value: T) -> list[T]:
         return [value]
     if meets_by_mpi():
         return start_mpi().COMM_WORLD.allgather(value)
-    return _told_by_store(value, how)
+    return _told_by_group(value, how) if sign() is None else _told_by_store(value, how)
 
 
 def end_job(code: int) -> None:
@@ -83,26 +86,28 @@ def store() -> "Store":
     how = launched()
     if how is None or how.size == 1:
         return HashStore()
-    return _store_by_mpi() if meets_by_mpi() else _store_by_environment(how)
+    by_others = meets_by_mpi() or sign() is None
+    return _store_on_first(how.rank) if by_others else _store_by_environment(how)
 
 
-def _store_by_mpi() -> "Store":
-    """Process 0 has it on a free port, which it tells the others."""
+def _store_on_first(rank: int) -> "Store":
+    """Process 0 has it on a free port, which it tells the others by MPI or torch.distributed."""
     from torch.distributed import TCPStore
 
-    world, limit = start_mpi().COMM_WORLD, timedelta(seconds=MEETING_SECONDS)
-    hosts = world.allgather(socket.gethostname())
+    limit = timedelta(seconds=MEETING_SECONDS)
+    hosts = everyone(socket.gethostname())
     host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
-    server = mistake = None
-    if world.rank == 0:
+    server: Any = None
+    mistake = None
+    if rank == 0:
         server, mistake = _tried(
             lambda: TCPStore(host, 0, is_master=True, timeout=limit, wait_for_workers=False)
         )
-    port, mistake = world.bcast((server and server.port, mistake))
+    port, mistake = everyone((server and server.port, mistake))[0]
     mine = server
-    if world.rank > 0 and mistake is None:
+    if rank > 0 and mistake is None:
         mine, mistake = _tried(lambda: TCPStore(host, port, timeout=limit, wait_for_workers=False))
-    if mistakes := [text for text in world.allgather(mistake) if text]:
+    if mistakes := [text for text in everyone(mistake) if text]:
         raise UserError(
             f"the processes cannot meet at {host}, the host of process 0: {mistakes[0]}"
         )
@@ -167,6 +172,21 @@ def _told_by_store(value: T, how: Launched) -> list[T]:
         raise CutOffError(
             f"process {how.rank} has not heard of {late} within {MEETING_SECONDS:.0f} s: "
             f"{_first_line(error)}"
+        ) from error
+    return told
+
+
+def _told_by_group(value: T, how: Launched) -> list[T]:
+    """As `everyone`, for processes that the user's program has let find each other."""
+    import torch.distributed as dist
+
+    told: list[Any] = [None] * how.size
+    try:
+        dist.all_gather_object(told, value)
+    except RuntimeError as error:
+        raise CutOffError(
+            f"process {how.rank} of {how.size} cannot reach all others by the initialised "
+            f"torch.distributed: {_first_line(error)}"
         ) from error
     return told
 

@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from gossip.comm.startup.environment import speaks
+from gossip.comm.startup.environment import check_facts, speaks
 from gossip.comm.startup.launchers import launched
 from gossip.comm.startup.rendezvous import everyone
 from gossip.errors import UserError
@@ -41,8 +41,10 @@ def together(function: Callable[[], T]) -> T:
     Raises:
         UserError: on all processes: the mistakes of all, with whose they are.
         SystemExit: on all processes; process 0 has printed what the others had to say.
-        CutOffError: on this process alone: it has no MPI, or does not find the others.
+        CutOffError: on this process alone: it has no MPI, does not find the others, or cannot tell
+            which there are.
     """
+    check_facts()
     how = launched()
     if how is None or how.size == 1:
         return function()

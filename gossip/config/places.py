@@ -1,0 +1,58 @@
+"""Where the files that a run needs are, so that it finds them again from any folder."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from gossip.config import Config
+from gossip.errors import UserError
+from topologies import TOPOLOGIES
+from topologies.files import READERS
+
+TOPOLOGY = "topology"
+"""Folder with a copy of the topology's file, in the run's own."""
+
+
+def topology_file(name: str) -> Path | None:
+    """The file that a topology is read from; None: it has a name, or a function makes it."""
+    path = Path(name)
+    is_file = name not in TOPOLOGIES and (path.suffix.lower() in READERS or path.is_file())
+    return path if is_file else None
+
+
+def absolute(config: Config) -> Config:
+    """`config` with the paths in it absolute: they are relative to where the command was typed."""
+    gossip, data = config.gossip, config.data
+    if file := topology_file(gossip.topology):
+        gossip = replace(gossip, topology=str(file.absolute()))
+    if data.data_dir:
+        data = replace(data, data_dir=str(Path(data.data_dir).absolute()))
+    return replace(config, gossip=gossip, data=data)
+
+
+def keep_copy(config: Config, folder: Path) -> None:
+    """Copy what a run may not find again into its folder: the file of its topology.
+
+    Raises:
+        UserError: it cannot be copied.
+    """
+    file = topology_file(config.gossip.topology)
+    copy = folder / TOPOLOGY / (file.name if file else "")
+    if file is None or copy.exists():
+        return
+    if copy.parent.is_symlink():  # a folder from elsewhere, which could lead out of itself
+        raise UserError(f"{copy.parent} is a link: remove it")
+    try:
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, copy)
+    except OSError as error:
+        raise UserError(f"cannot copy {file} to {copy}: {error.strerror}") from error
+
+
+def from_copy(config: Config, folder: Path) -> Config:
+    """`config` with the topology's copy in the folder of its run, where there is one."""
+    file = topology_file(config.gossip.topology)
+    copy = folder / TOPOLOGY / (file.name if file else "")
+    if file is None or not copy.is_file():
+        return config
+    return replace(config, gossip=replace(config.gossip, topology=str(copy.absolute())))
