@@ -10,6 +10,8 @@ setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
+	@# Another library's name, and ours until 0.1.0: whichever it is, it owns the same import.
+	@$(PYTHON) -m pip uninstall -qq --yes --disable-pip-version-check gossip
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -1,9 +1,11 @@
 """Train one model on many learners without a global all-reduce, and see why it works."""
 
 import importlib
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossip.comm.startup.environment import prepare_environment
+from gossip.comm.startup.environment import prepare_environment, speaks
 from gossip.inherited import open_standard_files
 
 if TYPE_CHECKING:
@@ -17,6 +19,16 @@ __version__ = "0.1.0"
 # here, before either is imported; nothing is set where one process was started alone.
 prepare_environment()
 open_standard_files()
+
+# A file that the library of the same name on the package index has, and we never.
+if Path(__file__).with_name("hooks.py").exists() and speaks():
+    from gossip_sgd import way_out
+
+    warnings.warn(
+        "another library named gossip is installed in the same folder as gossip-sgd, and each "
+        f"overwrites the other's gossip/__init__.py: {way_out('gossip')}",
+        stacklevel=2,
+    )
 
 
 _HOMES = {"Averager": "gossip.wrapper", "Gossip": "gossip.wrapper", "place": "gossip.task.device"}

@@ -13,7 +13,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.connect import Make, choose
 from gossip.comm.shutdown.failure import ending_the_job
 from gossip.comm.shutdown.position import Position
-from gossip.comm.startup.environment import CutOffError, leave, speaks
+from gossip.comm.startup.environment import CutOffError, check_ours, leave, speaks
 from gossip.comm.startup.together import agree, on_first, together
 from gossip.config import WIRES, Config
 from gossip.config.places import absolute
@@ -61,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 done (also where a run diverged), 2 a user's mistake, 130 after Ctrl-C, 143 after SIGTERM.
     """
     with Ending() as ending:
+        check_ours()
         command = together(lambda: parse(sys.argv[1:] if argv is None else argv))
         make = together(lambda: chosen(command))
         ending.code = run(command, make(), ending)

@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
+from gossip.comm.startup.environment import MPI_EXTRA, check_ours
 from gossip.comm.startup.launchers import TORCHRUN, child_of, launched
 from gossip.errors import UserError
 from gossip.inherited import heard, say
@@ -61,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options, rest = parsed(sys.argv[1:] if argv is None else argv)
     try:
+        check_ours()
         check_positive(options.n)
         mpirun = find_mpirun()
         kind = kind_of(mpirun)
@@ -113,7 +115,7 @@ def find_mpirun() -> str:
     beside = Path(sys.prefix, "bin", "mpirun")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpirun")
     if found is None:
-        raise UserError("no mpirun: pip install 'gossip[mpi]', or use python -m gossip.run alone")
+        raise UserError(f"no mpirun: {MPI_EXTRA}, or use python -m gossip.run alone")
     return found
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 import tyro
+from build import __main__ as build
 from torch import nn
 
+import gossip_sgd
 from gossip import run
 from gossip.algorithms import ALGORITHMS
 from gossip.comm.connect import BACKENDS
@@ -40,6 +42,7 @@ PARSERS: dict[str, Callable[[list[str]], object]] = {
     "gossip.schedule": schedule.parse,
     "gossip.compare": compare.parse,
     "topologies": lambda arguments: tyro.cli(topologies.Arguments, args=arguments),
+    "build": build.main_parser().parse_args,
 }
 """What refuses arguments that a module does not take."""
 MAINS = {"gossip.run": run.main, "topologies": topologies.main}
@@ -121,6 +124,9 @@ def check(words: list[str]) -> None:
         assert rest[0] in targets(), words
     elif program == "pip":
         assert asked_extras(rest) <= extras(), words
+    elif program in project()["scripts"]:
+        entry = getattr(gossip_sgd, project()["scripts"][program].partition(":")[2])
+        PARSERS[entry.args[0]](rest)
     else:
         assert program in ("python", "mpirun", "torchrun"), words
         after = [word for word in rest[rest.index("-m") + 1 :] if word != "--"]
@@ -150,8 +156,11 @@ def targets() -> set[str]:
 
 
 def extras() -> set[str]:
-    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return set(project["optional-dependencies"])
+    return set(project()["optional-dependencies"])
+
+
+def project() -> dict:
+    return tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def asked_extras(words: list[str]) -> set[str]:

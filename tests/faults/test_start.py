@@ -15,7 +15,7 @@ from gossip.launch import mpirun as launch
 from tests.machine import patience
 
 ROOT = Path(__file__).parents[2]
-CONNECT = "from gossip.comm.startup.environment import connect; connect({backend!r}, {n})"
+CONNECT = "from gossip.comm.connect import connect; connect({backend!r}, {n})"
 BLOCKED = "import sys; sys.modules['mpi4py'] = None; "
 
 
@@ -96,7 +96,7 @@ def mpi_version() -> str:
 def test_missing_mpi4py_is_an_error():
     line = last_line(BLOCKED + CONNECT.format(backend="mpi", n=4))
     assert "needs mpi4py" in line
-    assert "pip install 'gossip[mpi]'" in line
+    assert "pip install mpi4py mpich (the extra gossip-sgd[mpi])" in line
 
 
 def test_a_process_without_mpi4py_speaks_for_itself():

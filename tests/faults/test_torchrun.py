@@ -102,8 +102,9 @@ def test_gloos_threads_end_before_python_does():
         import time
         from contextlib import suppress
         from pathlib import Path
-        from gossip.comm import distributed
-        from gossip.comm.startup.environment import connect
+        from gossip.comm.connect import connect
+        from gossip.comm.transports import gloo
+        from tests.machine import patience
 
         def threads():
             count = 0
@@ -115,7 +116,7 @@ def test_gloos_threads_end_before_python_does():
         comm = connect("gloo", 2)
         comm.share("a word")
         before = threads()
-        distributed._end()
+        gloo._end()
         deadline = time.monotonic() + patience(5)
         while threads() and time.monotonic() < deadline:
             time.sleep(0.01)  # one that is over stays there for a moment

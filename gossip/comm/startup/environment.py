@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import gossip_sgd
 from gossip.comm.startup.launchers import contradiction, launched, said
 from gossip.errors import UserError
 from gossip.inherited import flush
@@ -14,8 +15,20 @@ if TYPE_CHECKING:
     pass
 
 
+MPI_EXTRA = "pip install mpi4py mpich (the extra gossip-sgd[mpi])"
+"""How to get MPI, by the names that the package index has."""
 SHM_BYTES_PER_PROCESS = 8 << 20
 """MPICH's shared memory for each process; with less it dies in MPI_Init."""
+
+
+def check_ours() -> None:
+    """Refuse to go on among another library's files.
+
+    Raises:
+        UserError: `gossip/__init__.py`, which prepares the environment, is another library's.
+    """
+    if reason := gossip_sgd.stranger("gossip"):
+        raise UserError(reason)
 
 
 def speaks() -> bool:
@@ -99,7 +112,7 @@ def start_mpi() -> Any:
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise NoMPIError(
-            f"backend 'mpi' needs mpi4py and an MPI library ({reason}): pip install 'gossip[mpi]', "
+            f"backend 'mpi' needs mpi4py and an MPI library ({reason}): {MPI_EXTRA}, "
             "or train in one process, without mpirun and with --backend stacked"
         ) from error
     how, size = launched(), MPI.COMM_WORLD.size
