@@ -19,7 +19,7 @@ def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
         device: whose generator is looked after beside the CPU's.
     """
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - other people's
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=_with_own_generator(device)):
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
@@ -30,12 +30,15 @@ def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
             np.random.set_state(numpy)  # noqa: NPY002
 
 
+def _with_own_generator(device: torch.device) -> list[torch.device]:
+    return [device] if device.type == "cuda" and torch.cuda.is_available() else []
+
+
 def where(device: torch.device = CPU) -> tuple[object, ...]:
     """Where the global generators are, to compare: what draws from them moves them on."""
     _, keys, *numpy = np.random.get_state(legacy=True)  # noqa: NPY002
     torches = [torch.get_rng_state()]
-    if device.type == "cuda":
-        torches.append(torch.cuda.get_rng_state(device))
+    torches += [torch.cuda.get_rng_state(own) for own in _with_own_generator(device)]
     return (
         random.getstate(),
         np.asarray(keys).tobytes(),
