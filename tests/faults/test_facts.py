@@ -208,17 +208,11 @@ class TestChildren:
 
     @pytest.mark.timeout(MOST_SECONDS)
     def test_it_may_start_a_job_of_its_own(self, from_a_rank):
-        program = (
-            "from gossip.comm.startup.launchers import launched; print('size', launched().size)"
-        )
         text = from_a_rank("mpi", [MPIRUN, "-n", "3", sys.executable, "-c", SIZE])
         assert text.count("size 3") == 3
 
     @pytest.mark.timeout(MOST_SECONDS)
     def test_a_shell_between_is_none_of_the_job(self, start_command):
-        program = (
-            "from gossip.comm.startup.launchers import launched; print('size', launched().size)"
-        )
         line = f"'{sys.executable}' -c \"{SIZE}\"; true"
         ended = start_command([MPIRUN, "-n", "2", "sh", "-c", line]).end(MOST_SECONDS)
         assert ended.text.count("size 2") == 2
