@@ -28,6 +28,8 @@ Make = Callable[[], FlatOptimizer]
 ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
     "dpsgd": lambda optimizer, s: ORDERS[s.order](optimizer),
     "ssgd": lambda optimizer, s: Ssgd(optimizer),
+    # Its pattern depends on its mode, so it is the instance's and not the class's.
+    # pyrefly: ignore[bad-assignment]
     "ssgd-star": lambda optimizer, s: SsgdStar(optimizer, s.noise_std, s.noise_mode, s.seed),
 }
 """What `--algorithm` offers. A new algorithm is a file like `dpsgd.py` and a line here."""

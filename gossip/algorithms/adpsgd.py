@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import State
 from gossip.optim.flat import FlatOptimizer
 
@@ -69,6 +70,7 @@ class AdPsgd:
     """
 
     shared: ClassVar[bool] = False
+    pattern: ClassVar[phases.Pattern] = (phases.Pairwise(),)
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer of one learner; its state stays local."""

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms.pattern import Pattern
 from gossip.comm.base import Communicator
 from gossip.rates.base import Rate
 from gossip.task import Gradients
@@ -63,6 +64,8 @@ class Startable(Protocol):
 
     shared: ClassVar[bool]
     """Whether all learners have one model in common, kept as a single row."""
+    pattern: ClassVar[Pattern]
+    """What a step computes and sends, in order."""
 
     def init(self, x: Tensor, local: int) -> State[Any]:
         """Start `local` learners from the same weights x [d]."""

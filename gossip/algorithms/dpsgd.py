@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -34,6 +35,7 @@ class Dpsgd:
     """
 
     shared: ClassVar[bool] = False
+    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.Gradient()),)
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
@@ -75,6 +77,7 @@ class DpsgdAtc:
     """
 
     shared: ClassVar[bool] = False
+    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""

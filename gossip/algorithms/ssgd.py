@@ -7,6 +7,7 @@ from typing import ClassVar
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -26,6 +27,7 @@ class Ssgd:
     """
 
     shared: ClassVar[bool] = True
+    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mean())
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""

@@ -9,6 +9,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
 from gossip.algorithms.ssgd import Ssgd
 from gossip.comm.base import Communicator
@@ -55,6 +56,15 @@ class SsgdStar:
     """One of `NOISE_MODES`."""
     seed: int
     """Noise is addressed by (seed, learner, step)."""
+
+    @property
+    def pattern(self) -> phases.Pattern:
+        """One more average where the noise is averaged too."""
+        more = {
+            "centered": (phases.Mean(), *Ssgd.pattern),
+            "persist": (*Ssgd.pattern, phases.Mean()),
+        }
+        return more.get(self.mode, Ssgd.pattern) if self.std > 0 else Ssgd.pattern
 
     def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """One shared row, x [d]."""

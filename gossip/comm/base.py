@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.comm import costs
+
 Pending = Callable[[], Tensor]
 """A started collective: calling it waits for it and gives its result.
 
@@ -29,13 +31,15 @@ class Traffic:
 
     def count_mix(self, messages: float, row_bytes: int) -> None:
         """One multiplication by W that sends so many `messages` per learner."""
-        self.messages_per_learner += messages
-        self.bytes_sent_per_learner += messages * row_bytes
+        self._count(costs.mix(messages, row_bytes))
 
     def count_mean(self, n: int, row_bytes: int) -> None:
         """One average over n learners, counted as a ring all-reduce."""
-        self.messages_per_learner += 2 * (n - 1)
-        self.bytes_sent_per_learner += 2 * (n - 1) / n * row_bytes
+        self._count(costs.mean(n, row_bytes))
+
+    def _count(self, sent: costs.Sent) -> None:
+        self.messages_per_learner += sent.messages
+        self.bytes_sent_per_learner += sent.bytes
 
 
 def messages(w: csr_array) -> float:

@@ -1,0 +1,112 @@
+"""An algorithm's pattern is what it does: the calls of a step, in their order."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, NOISE_MODES, ORDERS, Settings
+from gossip.algorithms import pattern as phases
+from gossip.asynchronous.pairwise import Pairwise
+from gossip.comm import costs
+from gossip.comm.base import Traffic, messages
+from gossip.comm.stacked import Stacked
+from gossip.task import Gradients
+from tests.problems import optimizer, quadratic, ring
+
+N, D = 6, 5
+
+
+class Recording(Stacked):
+    """Notes what is started and what is waited for."""
+
+    def __init__(self, n: int, calls: list[str]) -> None:
+        super().__init__(n)
+        self.calls = calls
+
+    def start_mix(self, x: Tensor, w: csr_array) -> Callable[[], Tensor]:
+        pending = super().start_mix(x, w)
+        self.calls.append("start")
+
+        def wait() -> Tensor:
+            self.calls.append("wait")
+            return pending()
+
+        return wait
+
+    def mean(self, x: Tensor) -> Tensor:
+        self.calls.append("mean")
+        return super().mean(x)
+
+
+def expected(pattern: phases.Pattern) -> list[str]:
+    calls = []
+    for phase in pattern:
+        match phase:
+            case phases.Gradient():
+                calls += ["gradient"]
+            case phases.Mix(rows=1):
+                calls += ["start", "wait"]
+            case phases.Mean(rows=1):
+                calls += ["mean"]
+            case phases.Overlapped(phases.Mix(rows=1), phases.Gradient()):
+                calls += ["start", "gradient", "wait"]
+    return calls
+
+
+def settings(order: str = "awc", mode: str = "eval") -> Settings:
+    return Settings(order=order, noise_std=0.1, noise_mode=mode, seed=0)
+
+
+CASES = [
+    *(("dpsgd", settings(order=order)) for order in ORDERS),
+    ("ssgd", settings()),
+    *(("ssgd-star", settings(mode=mode)) for mode in NOISE_MODES),
+]
+
+
+def test_every_algorithm_with_a_common_step_is_among_the_cases():
+    assert {name for name, _ in CASES} == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize(("name", "chosen"), CASES)
+def test_a_step_makes_the_calls_of_its_pattern_and_sends_what_they_cost(name, chosen):
+    algorithm = ALGORITHMS[name](optimizer(), chosen)
+    _, _, plain = quadratic(D, N)
+    calls: list[str] = []
+    comm = Recording(N, calls)
+
+    def gradient(x: Tensor) -> Gradients:
+        calls.append("gradient")
+        return plain(x)
+
+    state = algorithm.init(torch.ones(D, dtype=torch.float64), N)
+    w = ring(N)
+    for _ in range(2):
+        state, _ = algorithm.step(state, gradient, w, lambda *_: 0.1, comm)
+    assert calls == 2 * expected(algorithm.pattern)
+    assert calls, "a pattern that is empty would say nothing"
+
+    means, mixes = calls.count("mean"), calls.count("start")
+    one_mix, one_mean = costs.mix(messages(w), 8 * D), costs.mean(N, 8 * D)
+    sent = (means * one_mean.bytes + mixes * one_mix.bytes) / 2
+    assert comm.traffic.bytes_sent_per_learner / 2 == pytest.approx(sent)
+
+
+def test_counters_count_by_the_formulas():
+    traffic = Traffic()
+    traffic.count_mix(2, 400)
+    traffic.count_mean(5, 400)
+    assert traffic.bytes_sent_per_learner == 2 * 400 + 2 * 4 / 5 * 400
+    assert traffic.messages_per_learner == 2 + 8
+
+
+def test_learners_without_a_common_step_average_by_pairs():
+    patterns = [make(optimizer(), settings()).pattern for make in ASYNCHRONOUS.values()]
+    assert patterns == [(phases.Pairwise(),)]
+    # One message there, one back: what its docstring promises and `Pairwise` of MPI does.
+    assert phases.Pairwise().trips == 2
+    assert costs.pair(100) == costs.mix(2, 100)
+    assert "sends d back" in (Pairwise.__doc__ or "")
