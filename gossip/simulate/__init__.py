@@ -1,0 +1,1 @@
+"""Seconds before they are spent: how long training takes on a network that one may not have."""

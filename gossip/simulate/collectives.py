@@ -1,0 +1,166 @@
+"""Averages over all learners: stages of messages, and how long they take on a network."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossip.comm.costs import NOTHING, Sent
+from gossip.errors import UserError, lookup
+from gossip.simulate.network import Network
+
+
+class Stage(NamedTuple):
+    """Messages of equal length that leave together, and who receives them waits for them."""
+
+    senders: NDArray[np.integer]
+    receivers: NDArray[np.integer]
+    bytes: float
+    """Of each message."""
+    times: int
+    """How often, one after the other."""
+    reduced: int
+    """How many of these times what arrives is added to what is there."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An average over all learners."""
+
+    seconds: float
+    """From when the last learner comes to it until all have it."""
+    sent: Sent
+
+
+Stages = Callable[[int, float, Network], Iterator[Stage]]
+AllReduce = Callable[[int, float, Network], Cost]
+
+
+def all_reduce(name: str, n: int, row_bytes: float, network: Network) -> Cost:
+    """An average of rows of M bytes over n learners.
+
+    Args:
+        name: one of `ALL_REDUCES`.
+        n: number of learners.
+        row_bytes: M.
+        network: where they are.
+
+    Raises:
+        UserError: no such all-reduce, or one that this network cannot have.
+    """
+    make = lookup(ALL_REDUCES, name, "all-reduce")
+    return make(n, row_bytes, network) if n > 1 else Cost(0.0, NOTHING)
+
+
+def staged(stages: Stages, n: int, row_bytes: float, network: Network) -> Cost:
+    """Stages one after the other, each of which waits for its slowest message.
+
+    Where links have jitter, m messages at once wait for the latest of them, H_m times its mean in
+    expectation.
+    """
+    seconds, sent = 0.0, NOTHING
+    for stage in stages(n, row_bytes, network):
+        arrival = network.seconds(stage.senders, stage.receivers, stage.bytes)
+        late = network.jitter(stage.senders, stage.receivers).max() * _harmonic(len(arrival))
+        seconds += stage.times * (float(arrival.max()) + late)
+        seconds += stage.reduced * stage.bytes * network.reduce
+        messages = stage.times * len(stage.senders) / n
+        sent += Sent(messages, messages * stage.bytes)
+    return Cost(seconds, sent)
+
+
+def parameter_server(n: int, row_bytes: float, network: Network, servers: int = 1) -> Cost:
+    """Rows go to servers that share them, and the average comes back: 2 alpha + 2 n M beta / s.
+
+    The servers are machines of their own, on links like the learners'.
+    """
+    link = network.slowest(n)
+    share = np.array([max(n / servers, 1.0)])
+    into = link.seconds(row_bytes, np.array([1.0]), share, serial=False)
+    back = link.seconds(row_bytes, share, np.array([1.0]), serial=False)
+    late = 2 * link.jitter * _harmonic(n)
+    return Cost(float(into[0] + back[0]) + late, Sent(2.0, 2 * row_bytes))
+
+
+def ring(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+    """2 (n - 1) rounds of pieces of M/n to the next learner, summed in the first half of them."""
+    everyone = np.arange(n)
+    yield Stage(everyone, (everyone + 1) % n, row_bytes / n, 2 * (n - 1), n - 1)
+
+
+def recursive_doubling(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+    """log2 n exchanges of whole rows with the learner whose number differs in one bit."""
+    bits = n.bit_length() - 1
+    whole = 2**bits
+    yield from _folded(n, whole, row_bytes, first=True)
+    for bit in range(bits):
+        yield _exchange(whole, 2**bit, row_bytes, 1, 1)
+    yield from _folded(n, whole, row_bytes, first=False)
+
+
+def halving_doubling(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+    """Exchanges of M/2, M/4, ..., summed, and back again (Rabenseifner)."""
+    bits = n.bit_length() - 1
+    whole = 2**bits
+    yield from _folded(n, whole, row_bytes, first=True)
+    for bit in range(bits):
+        yield _exchange(whole, 2**bit, row_bytes / 2 ** (bit + 1), 2, 1)
+    yield from _folded(n, whole, row_bytes, first=False)
+
+
+def tree(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+    """Sums of whole rows along a binomial tree to learner 0, and back."""
+    for bit in range((n - 1).bit_length()):
+        senders = np.arange(2**bit, n, 2 ** (bit + 1))
+        yield Stage(senders, senders - 2**bit, row_bytes, 1, 1)
+        yield Stage(senders - 2**bit, senders, row_bytes, 1, 0)
+
+
+def hierarchical(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+    """Rings within hosts that leave each learner a piece, rings of equal pieces between hosts."""
+    p = network.learners_per_host
+    if n % p:
+        raise UserError(
+            f"hierarchical all-reduce of {n} learners, {p} on a host: the last host would have "
+            f"fewer; give a multiple of {p} learners"
+        )
+    hosts, everyone = n // p, np.arange(n)
+    if p > 1:
+        following = everyone // p * p + (everyone + 1) % p
+        yield Stage(everyone, following, row_bytes / p, 2 * (p - 1), p - 1)
+    if hosts > 1:
+        yield Stage(everyone, (everyone + p) % n, row_bytes / n, 2 * (hosts - 1), hosts - 1)
+
+
+def _exchange(n: int, distance: int, message: float, times: int, reduced: int) -> Stage:
+    everyone = np.arange(n)
+    return Stage(everyone, everyone ^ distance, message, times, reduced)
+
+
+def _folded(n: int, whole: int, row_bytes: float, *, first: bool) -> Iterator[Stage]:
+    """Learners beyond a power of two give their rows to others, and get the sum in the end."""
+    if n > whole:
+        extra = np.arange(whole, n)
+        if first:
+            yield Stage(extra, extra - whole, row_bytes, 1, 1)
+        else:
+            yield Stage(extra - whole, extra, row_bytes, 1, 0)
+
+
+def _harmonic(m: int) -> float:
+    """H_m = 1 + 1/2 + ... + 1/m: the mean of the largest of m Exp(1)."""
+    return float((1 / np.arange(1, m + 1)).sum())
+
+
+ALL_REDUCES: dict[str, AllReduce] = {
+    "ring": partial(staged, ring),
+    "recursive-doubling": partial(staged, recursive_doubling),
+    "halving-doubling": partial(staged, halving_doubling),
+    "tree": partial(staged, tree),
+    "parameter-server": parameter_server,
+    "hierarchical": partial(staged, hierarchical),
+}
+"""What `--all-reduce` offers: (n, row_bytes, network) -> Cost, for n > 1."""

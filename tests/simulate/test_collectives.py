@@ -1,0 +1,119 @@
+"""All-reduces take what their closed forms say."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gossip.comm import costs
+from gossip.errors import UserError
+from gossip.simulate.collectives import ALL_REDUCES, all_reduce, parameter_server
+from gossip.simulate.network import Link, Network
+from gossip.simulate.presets import uniform
+from tests.simulate.networks import flat
+
+M, ALPHA, BETA, GAMMA = 1e8, 5e-6, 0.8e-9, 1e-11
+
+
+def slow_adding(alpha=ALPHA, beta=BETA):
+    network = flat(alpha, beta)
+    return Network(name="g", links=network.links, reduce=GAMMA)
+
+
+@pytest.mark.parametrize("n", [2, 4, 16, 1024])
+def test_closed_forms_on_a_network_of_equal_links(n):
+    a, b, g, log, part = ALPHA, BETA, GAMMA, math.log2(n), (n - 1) / n
+    forms = {
+        "ring": 2 * (n - 1) * a + 2 * part * M * b + part * M * g,
+        "recursive-doubling": log * (a + M * b + M * g),
+        "halving-doubling": 2 * log * a + 2 * part * M * b + part * M * g,
+        "tree": 2 * log * (a + M * b) + log * M * g,
+        "parameter-server": 2 * a + 2 * n * M * b,
+        "hierarchical": 2 * (n - 1) * a + 2 * part * M * b + part * M * g,
+    }
+    assert set(forms) == set(ALL_REDUCES)
+    for name, seconds in forms.items():
+        cost = all_reduce(name, n, M, slow_adding())
+        assert cost.seconds == pytest.approx(seconds, rel=1e-12), name
+
+
+@pytest.mark.parametrize("n", [2, 4, 16, 1024])
+def test_what_is_sent_is_what_the_formulas_say(n):
+    log, part = math.log2(n), (n - 1) / n
+    sent = {
+        "ring": costs.mean(n, M),
+        "recursive-doubling": costs.Sent(log, log * M),
+        "halving-doubling": costs.Sent(2 * log, 2 * part * M),
+        "tree": costs.Sent(2 * part, 2 * part * M),
+        "parameter-server": costs.Sent(2, 2 * M),
+    }
+    for name, expected in sent.items():
+        assert all_reduce(name, n, M, flat()).sent == pytest.approx(expected), name
+
+
+PUBLISHED = {
+    (10e9, 16, "ring"): 0.15015,
+    (10e9, 16, "halving-doubling"): 0.15004,
+    (10e9, 16, "tree"): 0.64004,
+    (10e9, 16, "parameter-server"): 2.56001,
+    (10e9, 1024, "ring"): 0.17007,
+    (10e9, 1024, "halving-doubling"): 0.15994,
+    (100e9, 4096, "ring"): 0.0569,
+    (100e9, 4096, "halving-doubling"): 0.0161,
+}
+
+
+@pytest.mark.parametrize(("bits", "n", "name"), PUBLISHED)
+def test_seconds_that_were_computed_elsewhere(bits, n, name):
+    seconds = all_reduce(name, n, M, flat(5e-6, 8 / bits)).seconds
+    published = PUBLISHED[bits, n, name]
+    digits = len(str(published).split(".")[1])
+    assert abs(seconds - published) <= 0.6 * 10**-digits
+
+
+@pytest.mark.parametrize("name", ALL_REDUCES)
+def test_one_learner_alone_waits_for_nothing_and_others_for_something(name):
+    assert all_reduce(name, 1, M, flat()).seconds == 0
+    assert all_reduce(name, 1, M, flat()).sent == (0, 0)
+    for n in (3, 5, 6, 7, 12):
+        assert all_reduce(name, n, M, flat()).seconds > ALPHA
+        assert all_reduce(name, n, M, uniform("ideal", 0, math.inf)).seconds == 0
+
+
+@pytest.mark.parametrize("name", ["recursive-doubling", "halving-doubling"])
+def test_learners_beyond_a_power_of_two_cost_a_message_before_and_after(name):
+    more, fewer = (all_reduce(name, n, M, flat()).seconds for n in (5, 4))
+    assert more == pytest.approx(fewer + 2 * (ALPHA + M * BETA))
+
+
+def test_servers_share_the_load():
+    assert parameter_server(16, M, flat(), servers=4).seconds == pytest.approx(
+        2 * ALPHA + 2 * 16 * M * BETA / 4
+    )
+
+
+def test_hosts_that_are_fast_inside_save_a_hierarchical_average_nearly_all_but_the_wire():
+    near = Link(latency=0, up=math.inf, down=math.inf, shared_by="learner")
+    machines = Network(
+        name="m", links={"host": near, "rack": flat().links["rack"]}, learners_per_host=8
+    )
+    cost = all_reduce("hierarchical", 64, M, machines)
+    # Eight rings of an eighth each share the interface: as one ring of the eight hosts.
+    assert cost.seconds == pytest.approx(2 * 7 * ALPHA + 2 * 7 / 8 * M * BETA)
+    assert cost.seconds < all_reduce("recursive-doubling", 64, M, machines).seconds
+    with pytest.raises(UserError, match="give a multiple of 8 learners"):
+        all_reduce("hierarchical", 63, M, machines)
+
+
+def test_a_stage_waits_for_the_latest_of_its_messages():
+    n, jitter = 16, 1e-3
+    late = all_reduce("recursive-doubling", n, M, flat(jitter=jitter)).seconds
+    drawn = np.random.default_rng(0).exponential(jitter, (4000, n)).max(axis=1).mean()
+    assert late - all_reduce("recursive-doubling", n, M, flat()).seconds == pytest.approx(
+        4 * drawn, rel=0.03
+    )
+
+
+def test_an_all_reduce_that_does_not_exist_is_answered_with_one_that_does():
+    with pytest.raises(UserError, match=r"unknown all-reduce 'rings': did you mean ring\?"):
+        all_reduce("rings", 4, M, flat())
