@@ -24,6 +24,10 @@ MAX_FACTOR = 1e6
 class Straggler(Protocol):
     """How much longer a gradient takes than an undisturbed one."""
 
+    def row(self, t: int) -> np.ndarray:
+        """sigma(t) of all learners, [n]."""
+        ...
+
     def factor(self, learner: int, t: int) -> float:
         """sigma_j(t) >= 0: C_j(t) = c sigma_j(t)."""
         ...
@@ -31,14 +35,23 @@ class Straggler(Protocol):
 
 @dataclass(frozen=True)
 class Drawn:
-    """Factors that are drawn at (seed, STRAGGLER, learner, t), the same for whoever asks."""
+    """Factors that are drawn at (seed, STRAGGLER, t), learner by learner.
 
-    seed: int
-    draw: Callable[[np.random.Generator], float]
+    They are the same for whoever asks, and those of the first learners the same for any n.
+    """
+
+    run: "Run"
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    """(random, n) -> n factors, drawn one after the other."""
+
+    def row(self, t: int) -> np.ndarray:
+        """sigma(t), [n]."""
+        random = generator(self.run.seed, STRAGGLER, t)
+        return np.minimum(self.draw(random, self.run.n), MAX_FACTOR)
 
     def factor(self, learner: int, t: int) -> float:
         """sigma_j(t)."""
-        return min(float(self.draw(generator(self.seed, STRAGGLER, learner, t))), MAX_FACTOR)
+        return float(self.row(t)[learner])
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,10 @@ class Table:
     """Factors [steps, n] that begin again when the steps run out."""
 
     factors: np.ndarray
+
+    def row(self, t: int) -> np.ndarray:
+        """sigma(t), [n]."""
+        return self.factors[t % len(self.factors)]
 
     def factor(self, learner: int, t: int) -> float:
         """sigma_j(t)."""
@@ -114,20 +131,20 @@ def _bernoulli(run: Run, *, p: float = 0.1, s: float = 3.0) -> Straggler:
     """Factor s with probability p, else 1: E max_j = 1 + (s - 1)(1 - (1 - p)^n) for s >= 1."""
     _within(0, 1, p=p)
     _within(0, MAX_FACTOR, s=s)
-    return Drawn(run.seed, lambda random: s if random.random() < p else 1.0)
+    return Drawn(run, lambda random, n: np.where(random.random(n) < p, s, 1.0))
 
 
 def _shifted_exponential(run: Run, *, c: float = 1.0, rate: float = 2.0) -> Straggler:
     """Factor c + Exp(rate): E max_j = c + H_n / rate, H_n = 1 + 1/2 + ... + 1/n."""
     _within(0, MAX_FACTOR, c=c)
     _within(1 / MAX_FACTOR, MAX_FACTOR, rate=rate)
-    return Drawn(run.seed, lambda random: c + random.exponential(1 / rate))
+    return Drawn(run, lambda random, n: c + random.exponential(1 / rate, n))
 
 
 def _lognormal(run: Run, *, sigma: float = 0.5) -> Straggler:
     """exp(N(0, sigma^2))."""
     _within(0, math.log(MAX_FACTOR), sigma=sigma)
-    return Drawn(run.seed, lambda random: random.lognormal(0.0, sigma))
+    return Drawn(run, lambda random, n: random.lognormal(0.0, sigma, n))
 
 
 def _pareto(run: Run, *, a: float = 3.0) -> Straggler:
@@ -137,7 +154,7 @@ def _pareto(run: Run, *, a: float = 3.0) -> Straggler:
             f"straggler a={a}: the mean of a Pareto distribution is finite only for a above 1; "
             f"give a up to {MAX_FACTOR:g}"
         )
-    return Drawn(run.seed, lambda random: 1.0 + random.pareto(a))
+    return Drawn(run, lambda random, n: 1.0 + random.pareto(a, n))
 
 
 def _trace(run: Run, *, file: str = "") -> Straggler:

@@ -22,9 +22,13 @@ PROBE = 5
 LAYERS = 6
 """Layers with a rate of their own, where only some have one: (seed, LAYERS)."""
 STRAGGLER = 7
-"""How slow a learner is: (seed, STRAGGLER, learner, step)."""
+"""How slow the learners are, one after the other: (seed, STRAGGLER, step)."""
 ASYNC = 8
 """AD-PSGD's partner of a learner's k-th gradient: (seed, ASYNC, learner, k)."""
+JITTER = 9
+"""How late simulated messages are, in the order of W's entries: (seed, JITTER, step)."""
+FAILURE = 10
+"""When simulated learners fail, one after the other: (seed, FAILURE, step)."""
 
 PASS = 9
 """What a model draws in a training pass, such as Dropout's masks: (seed, PASS, learner, step)."""

@@ -159,3 +159,11 @@ def test_a_bad_trace_is_answered_in_one_sentence(tmp_path):
     with pytest.raises(UserError, match=f"at most {MAX_TRACE_BYTES} are read"):
         make("trace", [f"file={tmp_path / 'large.csv'}"], n=2, seed=0)
     assert math.isfinite(make("pareto", ["a=1.001"], n=2, seed=0).factor(0, 0))
+
+
+@pytest.mark.parametrize("name", [name for name in STRAGGLERS if name != "trace"])
+def test_a_row_is_what_each_learner_is_told_and_does_not_change_with_their_number(name):
+    few, many = (make(name, [], n=n, seed=3) for n in (5, 40))
+    for t in (0, 7):
+        assert few.row(t).tolist() == [few.factor(j, t) for j in range(5)]
+        assert many.row(t)[:5].tolist() == few.row(t).tolist()

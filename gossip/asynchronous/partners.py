@@ -1,6 +1,7 @@
 """Random choice of the neighbour that a learner averages with during a gradient."""
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from gossip.streams import ASYNC, generator
 from gossip.study import Study
@@ -13,13 +14,16 @@ def partner(study: Study, learner: int, k: int) -> int | None:
     `learner` of W as probabilities, by their size; W is that of step k, as DPSGD would have it.
     """
     w = study.mixing_matrix(k)
-    if w is None:
-        return None
+    return None if w is None else drawn(w, study.config.seed, learner, k)
+
+
+def drawn(w: csr_array, seed: int, learner: int, k: int) -> int | None:
+    """As `partner`, from W and the seed."""
     row = slice(w.indptr[learner], w.indptr[learner + 1])
     others = w.indices[row] != learner
     neighbours, weights = w.indices[row][others], np.abs(w.data[row][others])
     total = weights.sum()
     if not total:
         return None
-    draw = generator(study.config.seed, ASYNC, learner, k)
+    draw = generator(seed, ASYNC, learner, k)
     return int(draw.choice(neighbours, p=weights / total))

@@ -1,13 +1,13 @@
 """AD-PSGD in one process and in simulated time: an event queue of finishing gradients."""
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
 
 import torch
 from torch import Tensor
 
 from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.partners import partner
+from gossip.events import Events
 from gossip.study import Study
 
 AWAY = "in_flight/"
@@ -28,12 +28,7 @@ class Simulation:
         self._seconds = study.config.reliability.straggler_seconds or 1.0
         self._snapshots = learners.x.clone()
         self._stale = torch.zeros(len(learners.x), dtype=torch.int64)
-        self._finish = torch.tensor(
-            [self._duration(i) for i in range(len(learners.x))], dtype=torch.float64
-        )
-        self._heap: list[tuple[float, int]] = []
-        self._now = 0.0
-        self._fill()
+        self._events = self._all_begin()
 
     def __enter__(self) -> "Simulation":
         return self
@@ -51,12 +46,13 @@ class Simulation:
 
     def values(self) -> dict[str, float]:
         """What the simulation adds to the trace."""
-        return {"simulated_seconds": self._now}
+        return {"simulated_seconds": self._events.now}
 
     def rows(self) -> dict[str, Tensor]:
         """What a snapshot holds of the gradients under way."""
-        now = torch.full_like(self._finish, self._now)
-        parts = {"x": self._snapshots, "staleness": self._stale, "finish": self._finish, "now": now}
+        finish = torch.from_numpy(self._events.finish.copy())
+        now = torch.full_like(finish, self._events.now)
+        parts = {"x": self._snapshots, "staleness": self._stale, "finish": finish, "now": now}
         return {AWAY + name: part for name, part in parts.items()}
 
     def restore(self, rows: Mapping[str, Tensor]) -> None:
@@ -68,17 +64,17 @@ class Simulation:
         if AWAY + "x" in rows:
             self._snapshots.copy_(rows[AWAY + "x"])
             self._stale.copy_(rows[AWAY + "staleness"])
-            self._finish.copy_(rows[AWAY + "finish"])
-            self._now = float(rows[AWAY + "now"][0])
+            finish = torch.zeros(len(self._stale), dtype=torch.float64)
+            finish.copy_(rows[AWAY + "finish"])
+            self._events = Events(finish.tolist(), float(rows[AWAY + "now"][0]))
         else:  # from MPI, where none was under way
             self._snapshots.copy_(self._learners.x)
-            self._finish.copy_(torch.tensor([self._duration(i) for i in range(len(self._stale))]))
-        self._fill()
+            self._events = self._all_begin()
 
     def _event(self) -> None:
         """The next gradient that is finished: average, apply, begin another one."""
         learners, algorithm = self._learners, self._learners.algorithm
-        self._now, i = heappop(self._heap)
+        i = self._events.next()
         snapshot = self._snapshots[i : i + 1].clone()
         j = partner(self._study, i, learners.done(i))
         stepped = learners.step(i, snapshot)
@@ -90,8 +86,7 @@ class Simulation:
             learners.applied(i, int(self._stale[i]))
             self._stale[i] = 0
             self._snapshots[i] = row[0]
-        self._finish[i] = finish = self._now + self._duration(i)
-        heappush(self._heap, (float(finish), i))
+        self._events.begin(i, self._duration(i))
 
     def _average(self, i: int, j: int) -> None:
         x, tally = self._learners.x, self._learners.tally
@@ -105,6 +100,5 @@ class Simulation:
         factor = 1.0 if straggler is None else straggler.factor(i, self._learners.done(i))
         return self._seconds * factor
 
-    def _fill(self) -> None:
-        self._heap = [(finish, i) for i, finish in enumerate(self._finish.tolist())]
-        heapify(self._heap)
+    def _all_begin(self) -> Events:
+        return Events(self._duration(i) for i in range(len(self._stale)))
