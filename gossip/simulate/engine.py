@@ -1,0 +1,90 @@
+r"""Max-plus recursions: when each learner ends each step, for algorithms with a step in common.
+
+S_j(t), the moment learner j begins step t, goes through the phases of the step:
+
+- Gradient: S_j + C_j(t)
+- Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
+- Mean: max_k S_k + T_allreduce
+- Overlapped: the later of the two, both begun at S_j
+
+Each costs O(n deg) a step; nothing of a step is kept but sums.
+
+Reference: Baccelli et al., "Synchronization and linearity", 1992 (max-plus recursions).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossip.algorithms import pattern as phases
+from gossip.comm.costs import NOTHING
+from gossip.simulate.collectives import Cost, all_reduce
+from gossip.simulate.edges import Remembered
+from gossip.simulate.pairs import pairwise
+from gossip.simulate.setting import Setting
+from gossip.simulate.timeline import Timeline
+
+
+def simulate(setting: Setting, steps: int) -> Timeline:
+    """When each of the learners ends each of so many steps.
+
+    Raises:
+        UserError: the network lacks a link, or cannot have this all-reduce.
+    """
+    if any(isinstance(phase, phases.Pairwise) for phase in setting.pattern):
+        return pairwise(setting, steps)
+    return _Common(setting).run(steps)
+
+
+class _Common:
+    """The recursion of a step in common."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._edges: dict[float, Remembered] = {}
+        self._means: dict[float, Cost] = {}
+        self.sent = NOTHING
+        self.busy = np.zeros(setting.n)
+
+    def run(self, steps: int) -> Timeline:
+        ready = np.zeros(self._setting.n)
+        first, mean, last = np.empty(steps), np.empty(steps), np.empty(steps)
+        for t in range(steps):
+            for phase in self._setting.pattern:
+                ready = self._after(phase, ready, t)
+            first[t], mean[t], last[t] = ready.min(), ready.mean(), ready.max()
+        return Timeline(first, mean, last, self.busy, ready, self.sent)
+
+    def _after(
+        self, phase: phases.Phase, ready: NDArray[np.float64], t: int
+    ) -> NDArray[np.float64]:
+        """When each learner is through a phase that it comes to at `ready`, [n]."""
+        match phase:
+            case phases.Gradient():
+                seconds = self._setting.compute.at(t)
+                self.busy += seconds
+                return ready + seconds
+            case phases.Mix(rows=rows):
+                edges = self._mix(rows).at(t)
+                self.sent += edges.sent
+                return edges.arrive(ready, edges.late(self._setting.seed, t))
+            case phases.Mean(rows=rows):
+                cost = self._mean(rows)
+                self.sent += cost.sent
+                return np.full_like(ready, ready.max() + cost.seconds)
+            case phases.Overlapped(first=first, second=second):
+                return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
+        raise TypeError(f"{phase} is no phase of a step in common")
+
+    def _mix(self, rows: float) -> Remembered:
+        setting = self._setting
+        if rows not in self._edges:
+            m = rows * setting.row_bytes
+            self._edges[rows] = Remembered(setting.mixing, m, setting.network)
+        return self._edges[rows]
+
+    def _mean(self, rows: float) -> Cost:
+        setting = self._setting
+        if rows not in self._means:
+            m = rows * setting.row_bytes
+            self._means[rows] = all_reduce(setting.all_reduce, setting.n, m, setting.network)
+        return self._means[rows]

@@ -1,0 +1,71 @@
+"""Learners without a common step, in event time."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from gossip.algorithms import pattern as phases
+from gossip.asynchronous.partners import drawn
+from gossip.comm.costs import NOTHING, Sent, pair
+from gossip.events import Events
+from gossip.simulate.setting import Setting
+from gossip.simulate.timeline import Timeline
+
+ROWS_KEPT = 1024
+"""Compute times kept for learners that are behind."""
+
+
+def pairwise(setting: Setting, steps: int) -> Timeline:
+    """Gradients of learners that average in pairs and wait for nobody, until there are n x steps.
+
+    The averaging of a gradient begins with it, and waits while either of the two is in another
+    one: a gradient is ended when both are. The partner is the one that training draws. As in
+    `gossip.asynchronous.simulation`, of learners that end at once the first comes first.
+    """
+    (phase,) = setting.pattern
+    assert isinstance(phase, phases.Pairwise)
+    n, row_bytes = setting.n, phase.rows * setting.row_bytes
+    pairs = _Pairs(setting, phase)
+    events = Events(pairs.duration(i, 0, 0.0) for i in range(n))
+    counts, busy = np.zeros(n, np.int64), np.zeros(n)
+    mean = np.empty(steps)
+    for t in range(steps):
+        for _ in range(n):
+            i = events.next()
+            busy[i] += pairs.computes(counts[i])[i]
+            counts[i] += 1
+            events.begin(i, pairs.duration(i, int(counts[i]), events.now))
+        mean[t] = events.now
+    end = np.full(n, events.now)
+    sent = pair(row_bytes) if pairs.talks else NOTHING
+    whole = Sent(sent.messages * steps, sent.bytes * steps)
+    return Timeline(mean, mean, mean, busy, end, whole)
+
+
+class _Pairs:
+    """How long gradients and the averagings beside them take."""
+
+    def __init__(self, setting: Setting, phase: phases.Pairwise) -> None:
+        self._setting, self._trips = setting, phase.trips
+        self._bytes = phase.rows * setting.row_bytes
+        self._free = np.zeros(setting.n)
+        self.computes = lru_cache(ROWS_KEPT)(setting.compute.at)
+        self.talks = setting.mixing(0).nnz > setting.n
+
+    def duration(self, i: int, k: int, now: float) -> float:
+        """Seconds from now to the end of learner i's k-th gradient."""
+        computed = float(self.computes(k)[i])
+        j = drawn(self._setting.mixing(k), self._setting.seed, i, k) if self.talks else None
+        if j is None:
+            return computed
+        begin = max(now, self._free[i], self._free[j])
+        end = begin + self._averaging(i, j)
+        self._free[i] = self._free[j] = end
+        return max(computed, end - now)
+
+    def _averaging(self, i: int, j: int) -> float:
+        """Seconds of one, messages one after the other."""
+        network = self._setting.network
+        ends = np.array([i]), np.array([j])
+        one = float(network.seconds(*ends, self._bytes)[0] + network.jitter(*ends)[0])
+        return self._trips * one + self._bytes * network.reduce
