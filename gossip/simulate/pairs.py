@@ -6,7 +6,7 @@ import numpy as np
 
 from gossip.algorithms import pattern as phases
 from gossip.asynchronous.partners import drawn
-from gossip.comm.costs import NOTHING, Sent, pair
+from gossip.comm.costs import Sent, pair
 from gossip.events import Events
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
@@ -18,8 +18,8 @@ ROWS_KEPT = 1024
 def pairwise(setting: Setting, steps: int) -> Timeline:
     """Gradients of learners that average in pairs and wait for nobody, until there are n x steps.
 
-    The averaging of a gradient begins with it, and waits while either of the two is in another
-    one: a gradient is ended when both are. The partner is the one that training draws. As in
+    The averaging of a gradient begins with it, and waits while the partner answers others: a
+    gradient has ended when both have. The partner is the one that training draws. As in
     `gossip.asynchronous.simulation`, of learners that end at once the first comes first.
     """
     (phase,) = setting.pattern
@@ -37,8 +37,9 @@ def pairwise(setting: Setting, steps: int) -> Timeline:
             events.begin(i, pairs.duration(i, int(counts[i]), events.now))
         mean[t] = events.now
     end = np.full(n, events.now)
-    sent = pair(row_bytes) if pairs.talks else NOTHING
-    whole = Sent(sent.messages * steps, sent.bytes * steps)
+    each = pair(row_bytes)
+    share = pairs.asked / n
+    whole = Sent(each.messages * share, each.bytes * share)
     return Timeline(mean, mean, mean, busy, end, whole)
 
 
@@ -49,18 +50,18 @@ class _Pairs:
         self._setting, self._trips = setting, phase.trips
         self._bytes = phase.rows * setting.row_bytes
         self._free = np.zeros(setting.n)
+        self.asked = 0
+        """Averagings begun."""
         self.computes = lru_cache(ROWS_KEPT)(setting.compute.at)
-        self.talks = setting.mixing(0).nnz > setting.n
 
     def duration(self, i: int, k: int, now: float) -> float:
         """Seconds from now to the end of learner i's k-th gradient."""
         computed = float(self.computes(k)[i])
-        j = drawn(self._setting.mixing(k), self._setting.seed, i, k) if self.talks else None
+        j = drawn(self._setting.mixing(k), self._setting.seed, i, k)
         if j is None:
             return computed
-        begin = max(now, self._free[i], self._free[j])
-        end = begin + self._averaging(i, j)
-        self._free[i] = self._free[j] = end
+        self.asked += 1
+        self._free[j] = end = max(now, self._free[j]) + self._averaging(i, j)
         return max(computed, end - now)
 
     def _averaging(self, i: int, j: int) -> float:

@@ -1,0 +1,176 @@
+"""The command `python -m gossip.simulate`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from gossip import algorithms
+from gossip.algorithms import ORDERS
+from gossip.config import Averaging, Config
+from gossip.config.fields import at_least, names
+from gossip.config.reliability import Reliability
+from gossip.errors import UserError, one_of
+from gossip.simulate import presets, show
+from gossip.simulate.collectives import ALL_REDUCES
+from gossip.simulate.outlook import Question, answers, sentence
+from gossip.simulate.scenario import Machines
+from gossip.stragglers import STRAGGLERS
+
+_WIDTH_OF_A_FILE = 140
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+SCALINGS = ("weak", "strong")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """How long a step takes on a network that one may not have: all-reduce or gossip, which graph?
+
+    Nothing is trained. What a step sends is what the algorithm says of itself, stragglers are the
+    draws of gossip.run, and the network is a model: latency, bandwidth, who shares an interface.
+    """
+
+    learners: tuple[int, ...] = (8,)
+    """Numbers of learners n."""
+    algorithm: Annotated[tuple[str, ...], names(algorithms.NAMES)] = ("ssgd", "dpsgd")
+    """Those with an all-reduce are shown with each --all-reduce, the others on each --topology."""
+    topology: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME|FILE")] = (
+        "ring",
+        "one-peer-exponential",
+        "exponential",
+    )
+    """Graphs; `python -m topologies` lists what there is."""
+    topology_options: tuple[str, ...] = ()
+    """Options of the topology as key=value."""
+    order: Annotated[str, names(ORDERS)] = "awc"
+    """Of dpsgd: awc sends while it computes, atc afterwards."""
+    mix_every: int = 1
+    """Average with the neighbours every H-th step only."""
+    all_reduce: Annotated[tuple[str, ...], names(ALL_REDUCES)] = ("ring", "halving-doubling")
+    """How an average over all learners is made."""
+    network: Annotated[str, names(presets.PRESETS, own="FILE.toml")] = "10GbE"
+    """A preset or a file."""
+    serial: bool = False
+    """Messages to several neighbours leave one after the other, not together."""
+    parameters: float = 25.6e6
+    """Of the model; 25.6 million: ResNet-50."""
+    bytes_per_parameter: float = 4.0
+    """2 for bf16 and fp16."""
+    compute: float = 0.1
+    """Seconds of one gradient without disturbance."""
+    scaling: Annotated[str, names(SCALINGS)] = "weak"
+    """weak: a learner's batch stays as it is; strong: the total, and a gradient takes compute/n."""
+    straggler: Annotated[str, names(STRAGGLERS)] = "none"
+    """How learners are slow, the same draws as in gossip.run."""
+    straggler_options: tuple[str, ...] = ()
+    """Its options as key=value."""
+    slowness: tuple[float, ...] = ()
+    """How much longer a gradient takes on each learner's machine."""
+    step_times: _File = None
+    """Measured seconds [steps, n] (.csv or .npy), instead of --compute and --straggler."""
+    fail_every: float = 0.0
+    """Mean seconds between two failures of a learner (0: none fails)."""
+    repair: float = 60.0
+    """Seconds until a learner that failed is back."""
+    steps: int = 200
+    """Steps that are simulated."""
+    seed: int = 0
+    """Of stragglers, jitter, failures and random graphs."""
+    csv: _File = None
+    """Write the table into this file."""
+    figure: _File = None
+    """Draw seconds and efficiency into this file (.png, .svg or .pdf)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; gives the exit code, 2 for a user's mistake."""
+    try:
+        run(parse(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        print(f"gossip.simulate: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def parse(argv: Sequence[str]) -> Command:
+    """The command line.
+
+    Raises:
+        SystemExit: --help, or an option that does not exist.
+    """
+    return tyro.cli(Command, args=argv, prog="python -m gossip.simulate")
+
+
+def run(command: Command) -> None:
+    """Print, draw and write.
+
+    Raises:
+        UserError: something in it cannot be simulated, or a file that cannot be written.
+    """
+    asked = question(command)
+    lines = answers(asked)
+    if not lines:
+        raise UserError("nothing to simulate: give --algorithm, --learners and --topology a value")
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    heading = (
+        f"{asked.row_bytes / 1e6:.4g} MB a row, {command.compute:g} s a gradient, "
+        f"{command.scaling} scaling, straggler {command.straggler}, {command.steps} steps"
+    )
+    console.print(heading, markup=False, highlight=False, soft_wrap=True)
+    console.print(show.table(lines))
+    for _, group in groupby(lines, key=lambda line: line.learners):
+        said = sentence(list(group), asked.machines.network.name)
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    if command.csv is not None:
+        show.write_csv(lines, command.csv)
+    if command.figure is not None:
+        show.draw(lines, f"{asked.machines.network.name}: {heading}", command.figure)
+
+
+def question(command: Command) -> Question:
+    """What the command line asks.
+
+    Raises:
+        UserError: an option that cannot be.
+    """
+    at_least(1, steps=command.steps)
+    one_of(SCALINGS, command.scaling, "scaling")
+    for name in ("parameters", "bytes_per_parameter"):
+        if not 0 < getattr(command, name) < float("inf"):
+            raise UserError(f"{name}={getattr(command, name)}: give a number above 0")
+    network = presets.network(command.network)
+    machines = Machines(
+        network=replace(network, serial=True) if command.serial else network,
+        seconds=command.compute,
+        slowness=command.slowness,
+        step_times=command.step_times,
+        fail_every=command.fail_every,
+        repair=command.repair,
+    )
+    config = Config(
+        seed=command.seed,
+        gossip=Averaging(
+            topology_options=command.topology_options,
+            order=command.order,
+            mix_every=command.mix_every,
+        ),
+        reliability=Reliability(
+            straggler=command.straggler, straggler_options=command.straggler_options
+        ),
+    )
+    return Question(
+        learners=command.learners,
+        algorithms=command.algorithm,
+        topologies=command.topology,
+        all_reduces=command.all_reduce,
+        config=config,
+        machines=machines,
+        row_bytes=command.parameters * command.bytes_per_parameter,
+        steps=command.steps,
+        strong=command.scaling == "strong",
+    )

@@ -1,0 +1,140 @@
+"""From names to what is simulated: the tables of training, with a network and compute times."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from gossip import stragglers
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
+from gossip.algorithms import pattern as phases
+from gossip.config import Config
+from gossip.errors import UserError, lookup
+from gossip.simulate.compute import Compute, Failures
+from gossip.simulate.network import Network
+from gossip.simulate.setting import Mixing, Setting
+from gossip.study import parts
+from topologies.matrices import identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """What the learners run on."""
+
+    network: Network
+    seconds: float
+    """c, of one gradient."""
+    slowness: tuple[float, ...] = ()
+    """v_j of each learner's machine; empty: all alike."""
+    step_times: Path | None = None
+    """Table [steps, n] of measured seconds, in the place of c and stragglers."""
+    fail_every: float = 0.0
+    """Mean seconds between two failures of a learner; 0: none fails."""
+    repair: float = 60.0
+    """Seconds until it is back."""
+
+    def compute(self, config: Config, *, share: float = 1.0) -> Compute:
+        """Compute times of the config's learners, each with `share` of the work of c.
+
+        Raises:
+            UserError: as the straggler models, or numbers that do not fit the learners.
+        """
+        n, straggler, seconds = config.gossip.learners, parts.straggler(config), self.seconds
+        if self.step_times is not None:
+            file = [f"file={self.step_times}"]
+            straggler, seconds = stragglers.make("trace", file, n=n, seed=config.seed), 1.0
+        failures = Failures(self.fail_every, self.repair, config.seed) if self.fail_every else None
+        slowness = np.array(self.slowness or (1.0,), dtype=np.float64)
+        return Compute(n, seconds * share, straggler, slowness, failures)
+
+
+def pattern(name: str, config: Config) -> phases.Pattern:
+    """That of an algorithm of the table, with the config's options.
+
+    Raises:
+        UserError: there is no such algorithm, or it states no pattern.
+    """
+    gossip = config.gossip
+    make: Any = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
+    made = make(_no_optimizer, Settings(gossip.order, gossip.noise_std, gossip.noise_mode, 0))
+    if not hasattr(made, "pattern"):
+        raise UserError(
+            f"algorithm {name} does not say what a step sends: give it a pattern, as in "
+            "gossip/algorithms/dpsgd.py"
+        )
+    return made.pattern
+
+
+def mixes(pattern: phases.Pattern) -> bool:
+    """Whether a step sends rows along W."""
+    each = [p.first if isinstance(p, phases.Overlapped) else p for p in pattern]
+    return any(isinstance(phase, phases.Mix | phases.Pairwise) for phase in each)
+
+
+def averages(pattern: phases.Pattern) -> bool:
+    """Whether a step has an average over all learners."""
+    each = [p.first if isinstance(p, phases.Overlapped) else p for p in pattern]
+    return any(isinstance(phase, phases.Mean) for phase in each)
+
+
+def setting(
+    name: str,
+    config: Config,
+    machines: Machines,
+    row_bytes: float,
+    *,
+    all_reduce: str = "ring",
+    share: float = 1.0,
+) -> Setting:
+    """What is simulated of an algorithm with the options of a run.
+
+    Args:
+        name: of `--algorithm`.
+        config: its topology, order, stragglers, seed.
+        machines: what the learners run on.
+        row_bytes: M, of one learner's row.
+        all_reduce: how averages over all learners are made.
+        share: of the work of one gradient that each learner has.
+
+    Raises:
+        UserError: something is not there, or does not fit.
+    """
+    steps = pattern(name, config)
+    return Setting(
+        steps,
+        _mixing(config) if mixes(steps) else _nobody,
+        machines.network,
+        machines.compute(config, share=share),
+        row_bytes,
+        all_reduce,
+        config.seed,
+    )
+
+
+def with_learners(config: Config, n: int, topology: str | None = None) -> Config:
+    """The same with n learners, and perhaps another topology."""
+    gossip = replace(config.gossip, learners=n, topology=topology or config.gossip.topology)
+    return replace(config, gossip=gossip)
+
+
+def _mixing(config: Config) -> Mixing:
+    gossip = config.gossip
+    topology = parts.topology(config, gossip.learners)
+    if gossip.mix_every == 1:
+        return topology.matrix
+    alone, every = identity(gossip.learners), gossip.mix_every
+
+    def mixing(t: int) -> csr_array:  # as `Study.mixing_matrix`, I in the place of None
+        return alone if (t + 1) % every else topology.matrix(t // every)
+
+    return mixing
+
+
+def _nobody(t: int) -> csr_array:
+    raise AssertionError("an algorithm that mixes nothing asked for W")
+
+
+def _no_optimizer() -> Any:
+    raise AssertionError("nothing is trained here")

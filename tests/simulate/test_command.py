@@ -1,0 +1,104 @@
+"""The command: a question in one line, an answer in one sentence."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from gossip.simulate import command
+from tests.simulate.networks import flat
+
+
+def ask(capsys, *words):
+    code = command.main([*words, "--steps", "30"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return said.out.splitlines()
+
+
+def test_eight_machines_with_one_gigabit(capsys):
+    *_, answer = ask(capsys, "--learners", "8", "--network", "1GbE")
+    assert answer.startswith(
+        "8 learners on 1GbE: dpsgd on one-peer-exponential is fastest, 0.8193 s a step; "
+        "ssgd by halving-doubling all-reduce takes 1.534 s, 1.87 times as long."
+    )
+
+
+def test_where_nothing_is_to_be_saved_the_exact_average_wins(capsys):
+    *_, answer = ask(capsys, "--network", "ideal")
+    assert "ssgd by ring all-reduce is fastest, 0.1 s a step (as fast: " in answer
+    assert answer.endswith("Gossip would save nothing here.")
+
+
+def rows(capsys, file, *words):
+    ask(capsys, *words, "--csv", str(file))
+    with file.open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_weak_and_strong_scaling_by_their_definitions(capsys, tmp_path):
+    words = ["--learners", "1", "4", "--algorithm", "ssgd", "--all-reduce", "tree"]
+    words += ["--network", "10GbE", "--compute", "1"]
+    extra = 2 * 2 * (30e-6 + 25.6e6 * 4 * 0.8e-9)
+    for scaling, seconds, speedup in (
+        ("weak", 1 + extra, 4 / (1 + extra)),
+        ("strong", 0.25 + extra, 1 / (0.25 + extra)),
+    ):
+        one, four = rows(capsys, tmp_path / "t.csv", *words, "--scaling", scaling)
+        assert float(one["seconds"]) == float(one["speedup"]) == float(one["efficiency"]) == 1
+        assert float(four["seconds"]) == pytest.approx(seconds)
+        assert float(four["speedup"]) == pytest.approx(speedup)
+        assert float(four["efficiency"]) == pytest.approx(speedup / 4)
+        share = 0.25 if scaling == "strong" else 1
+        assert float(four["idle"]) == pytest.approx(1 - share / seconds)
+
+
+def test_measured_step_times_are_replayed(capsys, tmp_path):
+    times = np.random.default_rng(0).uniform(0.1, 0.2, (30, 4))
+    np.savetxt(tmp_path / "times.csv", times, delimiter=",")
+    words = ["--learners", "4", "--algorithm", "ssgd", "--all-reduce", "ring"]
+    words += ["--network", "ideal", "--step-times", str(tmp_path / "times.csv")]
+    (line,) = rows(capsys, tmp_path / "t.csv", *words)
+    assert float(line["seconds"]) == pytest.approx(times.max(axis=1).mean())
+
+
+def test_mixing_every_third_step_sends_a_third(capsys, tmp_path):
+    words = ["--learners", "4", "--algorithm", "dpsgd", "--topology", "ring", "--mix-every", "3"]
+    (line,) = rows(capsys, tmp_path / "t.csv", *words)
+    assert float(line["messages"]) == pytest.approx(2 / 3)
+
+
+def test_a_picture_and_a_network_from_a_file(capsys, tmp_path):
+    file, picture = tmp_path / "lab.toml", tmp_path / "o.svg"
+    link = flat().links["rack"]
+    file.write_text(f"[links.rack]\nlatency = {link.latency}\nbandwidth = {8 * link.up}\n")
+    words = ["--learners", "2", "4", "--algorithm", "ssgd", "dpsgd", "ad-psgd"]
+    ask(capsys, *words, "--topology", "ring", "--network", str(file), "--figure", str(picture))
+    assert picture.read_text().count("<svg") == 1
+
+
+BAD = [
+    (["--network", "1GBE"], "unknown network '1GBE': did you mean 1GbE?"),
+    (["--algorithm", "dsgd"], "unknown algorithm 'dsgd': did you mean dpsgd?"),
+    (["--topology", "rings"], "unknown topology 'rings'"),
+    (["--all-reduce", "rings"], "unknown all-reduce 'rings': did you mean ring?"),
+    (["--straggler", "sloth"], "unknown straggler model 'sloth'"),
+    (["--scaling", "best"], "unknown scaling 'best'"),
+    (["--learners", "0"], "learners=0: it must be at least 1"),
+    (["--steps", "0"], "steps=0: it must be at least 1"),
+    (["--compute", "-1"], "compute=-1.0: give seconds from 0 up"),
+    (["--parameters", "0"], "parameters=0.0: give a number above 0"),
+    (["--slowness", "1", "2"], "slowness of 2 learners for 8"),
+    (["--step-times", "nowhere.csv"], "nowhere.csv: there is no such file"),
+    (["--fail-every", "-1"], "fail_every=-1.0: give the mean seconds"),
+    (["--figure", "o.gif"], "a figure ends in one of"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), BAD, ids=lambda value: " ".join(value)[:30])
+def test_a_mistake_is_answered_in_one_sentence(words, sentence, capsys):
+    steps = [] if "--steps" in words else ["--steps", "2"]
+    assert command.main([*words, *steps]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
