@@ -25,6 +25,7 @@ from gossip.rates import DECAYS, SCALINGS
 from gossip.report import command as report
 from gossip.report import figures
 from gossip.schedule import __main__ as schedule
+from gossip.simulate import command as simulate
 from gossip.storage import folder
 from tests.docs import pages
 from topologies import __main__ as topologies
@@ -41,6 +42,7 @@ PARSERS: dict[str, Callable[[list[str]], object]] = {
     "gossip.report": lambda arguments: tyro.cli(report.Options, args=arguments),
     "gossip.schedule": schedule.parse,
     "gossip.compare": compare.parse,
+    "gossip.simulate": simulate.parse,
     "topologies": lambda arguments: tyro.cli(topologies.Arguments, args=arguments),
     "build": build.main_parser().parse_args,
 }
