@@ -16,8 +16,11 @@ from gossip.config import Averaging, Config
 from gossip.config.fields import at_least, names
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError, one_of
+from gossip.report.runs import load_runs
 from gossip.simulate import presets, show
 from gossip.simulate.collectives import ALL_REDUCES
+from gossip.simulate.coupling import couple, reachable
+from gossip.simulate.coupling import sentence as sentence_of_runs
 from gossip.simulate.outlook import Question, answers, sentence
 from gossip.simulate.scenario import Machines
 from gossip.stragglers import STRAGGLERS
@@ -25,6 +28,8 @@ from gossip.stragglers import STRAGGLERS
 _WIDTH_OF_A_FILE = 140
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 SCALINGS = ("weak", "strong")
+DEFAULT_COMPUTE = 0.1
+"""Seconds of a gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,15 @@ class Command:
     draws of gossip.run, and the network is a model: latency, bandwidth, who shares an interface.
     """
 
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN...", help_behavior_hint=""),
+    ] = ()
+    """Recorded runs: their loss and error over simulated seconds, with their own learners,
+    algorithms, graphs and gradient times. Without any, choices are compared by seconds a step."""
+    target: Annotated[float | None, tyro.conf.arg(metavar="ERROR")] = None
+    """Of runs: the test error to come to (default: the lowest that all of them came to)."""
     learners: tuple[int, ...] = (8,)
     """Numbers of learners n."""
     algorithm: Annotated[tuple[str, ...], names(algorithms.NAMES)] = ("ssgd", "dpsgd")
@@ -61,8 +75,8 @@ class Command:
     """Of the model; 25.6 million: ResNet-50."""
     bytes_per_parameter: float = 4.0
     """2 for bf16 and fp16."""
-    compute: float = 0.1
-    """Seconds of one gradient without disturbance."""
+    compute: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
+    """Seconds of one gradient without disturbance (default: 0.1; of runs: as measured)."""
     scaling: Annotated[str, names(SCALINGS)] = "weak"
     """weak: a learner's batch stays as it is; strong: the total, and a gradient takes compute/n."""
     straggler: Annotated[str, names(STRAGGLERS)] = "none"
@@ -112,13 +126,16 @@ def run(command: Command) -> None:
     Raises:
         UserError: something in it cannot be simulated, or a file that cannot be written.
     """
+    if command.runs:
+        _couple(command)
+        return
     asked = question(command)
     lines = answers(asked)
     if not lines:
         raise UserError("nothing to simulate: give --algorithm, --learners and --topology a value")
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     heading = (
-        f"{asked.row_bytes / 1e6:.4g} MB a row, {command.compute:g} s a gradient, "
+        f"{asked.row_bytes / 1e6:.4g} MB a row, {asked.machines.seconds:g} s a gradient, "
         f"{command.scaling} scaling, straggler {command.straggler}, {command.steps} steps"
     )
     console.print(heading, markup=False, highlight=False, soft_wrap=True)
@@ -130,6 +147,25 @@ def run(command: Command) -> None:
         show.write_csv(lines, command.csv)
     if command.figure is not None:
         show.draw(lines, f"{asked.machines.network.name}: {heading}", command.figure)
+
+
+def _couple(command: Command) -> None:
+    asked = question(command)
+    how = command.all_reduce[0]
+    disturbance, seconds = asked.config.reliability, command.compute
+    coupled = [
+        couple(run, asked.machines, disturbance, seconds=seconds, all_reduce=how)
+        for run in load_runs(command.runs)
+    ]
+    target = reachable(coupled) if command.target is None else command.target
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    console.print(show.coupled_table(coupled, target))
+    said = sentence_of_runs(coupled, target, asked.machines.network.name)
+    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    if command.csv is not None:
+        show.write_coupled(coupled, command.csv)
+    if command.figure is not None:
+        show.draw_coupled(coupled, asked.machines.network.name, command.figure)
 
 
 def question(command: Command) -> Question:
@@ -146,7 +182,7 @@ def question(command: Command) -> Question:
     network = presets.network(command.network)
     machines = Machines(
         network=replace(network, serial=True) if command.serial else network,
-        seconds=command.compute,
+        seconds=DEFAULT_COMPUTE if command.compute is None else command.compute,
         slowness=command.slowness,
         step_times=command.step_times,
         fail_every=command.fail_every,

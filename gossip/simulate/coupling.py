@@ -1,0 +1,129 @@
+"""Recorded runs on a network that they did not have: loss and error over simulated seconds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossip.config import Config, load
+from gossip.config.reliability import Reliability
+from gossip.errors import UserError
+from gossip.report.runs import Run
+from gossip.simulate import scenario
+from gossip.simulate.engine import simulate
+from gossip.simulate.scenario import Machines
+from gossip.storage.names import CONFIG
+
+BYTES = {"float64": 8, "float32": 4, "bf16": 2, "fp16": 2}
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """A run with the time that its steps would have taken."""
+
+    run: Run
+    steps: int
+    """Steps done."""
+    seconds: NDArray[np.float64]
+    """When all learners had ended the step of each row of the trace, [rows]."""
+    bytes: NDArray[np.float64]
+    """What a learner had sent by then, [rows]."""
+    gradient: float
+    """c, that was used."""
+
+    def to(self, target: float) -> tuple[float, float]:
+        """Seconds and bytes until the test error is at most `target`; NaN: it never was."""
+        reached = np.flatnonzero(self.run.column("test_error") <= target)
+        if not len(reached):
+            return math.nan, math.nan
+        return float(self.seconds[reached[0]]), float(self.bytes[reached[0]])
+
+
+def couple(
+    run: Run,
+    machines: Machines,
+    disturbance: Reliability,
+    *,
+    seconds: float | None = None,
+    all_reduce: str = "ring",
+) -> Coupled:
+    """Attach simulated seconds to a run's trace.
+
+    Args:
+        run: as `gossip.report` loads it.
+        machines: what it is thought to have run on.
+        disturbance: the stragglers.
+        seconds: of a gradient, in the place of the machines'; None: what the run has measured.
+        all_reduce: how averages over all learners are made.
+
+    Raises:
+        UserError: the run has no trace, no timing or no size, or cannot be simulated.
+    """
+    config = replace(load(run.folder / CONFIG), reliability=disturbance)
+    steps = run.column("step")
+    if not len(steps):
+        raise UserError(f"run {run.folder}: its trace has no rows, so there is nothing to time")
+    used = replace(machines, seconds=_measured(run) if seconds is None else seconds)
+    name = str(run.setting("algorithm"))
+    setting = scenario.setting(name, config, used, _row_bytes(run, config), all_reduce=all_reduce)
+    # The row after the last step judges the end: it belongs to the same moment.
+    done = int(min(run.number("steps"), steps[-1] + 1))
+    timeline = simulate(setting, done)
+    rows = np.minimum(steps.astype(np.intp), done - 1)
+    sent = timeline.sent_per_step.bytes * (rows + 1)
+    return Coupled(run, done, timeline.last[rows], sent, used.seconds)
+
+
+def reachable(coupled: Sequence[Coupled]) -> float:
+    """The lowest test error that every run that did not diverge has come to.
+
+    Raises:
+        UserError: there is none.
+    """
+    best = [
+        float(np.nanmin(errors))
+        for each in coupled
+        if each.run.verdict != "diverged"
+        and np.isfinite(errors := each.run.column("test_error")).any()
+    ]
+    if not best:
+        raise UserError("no run has a test error: make runs with --monitor, or say no --target")
+    return max(best)
+
+
+def sentence(coupled: Sequence[Coupled], target: float, network: str) -> str:
+    """Which run comes to the target first, and by how much."""
+    times = sorted((each.to(target)[0], each.run.label) for each in coupled)
+    reached = [(seconds, label) for seconds, label in times if math.isfinite(seconds)]
+    if not reached:
+        return f"On {network} none of the runs comes to a test error of {target:.2%}."
+    (seconds, label), *others = reached
+    said = f"On {network} {label} comes first to a test error of {target:.2%}, in {seconds:.4g} s"
+    for more, name in others[:1]:
+        said += f"; {name} in {more:.4g} s, {more / seconds:.3g} times as long"
+    missing = [each.run.label for each in coupled if not math.isfinite(each.to(target)[0])]
+    return said + (f"; {', '.join(missing)} never" if missing else "") + "."
+
+
+def _measured(run: Run) -> float:
+    """Seconds of one learner's gradient: a process computes those of its learners in turn."""
+    gradient, steps = run.number("wall_seconds", "gradient"), run.number("steps")
+    local = run.number("learners") / run.number("processes")
+    seconds = gradient / steps / local
+    if not math.isfinite(seconds):
+        raise UserError(
+            f"run {run.folder}: it has no timing (was it killed?): say what a gradient takes with "
+            "--compute"
+        )
+    return seconds
+
+
+def _row_bytes(run: Run, config: Config) -> float:
+    parameters = run.number("parameters")
+    if not math.isfinite(parameters):
+        raise UserError(f"run {run.folder}: its summary does not say how many parameters it has")
+    wire = config.gossip.wire
+    full = wire == "full" or run.setting("algorithm") != "dpsgd"
+    return parameters * BYTES[config.model.dtype if full else wire]

@@ -1,0 +1,67 @@
+"""Recorded runs over simulated seconds: real small runs, and made-up ones that lack something."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from gossip import run
+from gossip.simulate import command
+from tests.report import made_up
+
+TABLES = {"algorithm": "dpsgd", "gossip": {"learners": 16, "topology": "ring"}}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study") / "A"
+    words = "--algorithm ssgd dpsgd --dataset digits --learners 4 --batch-size 20 --steps 30"
+    assert run.main([*words.split(), "--monitor-every", "5", "--out", str(out)]) == 0
+    return out
+
+
+def test_each_row_gets_the_seconds_and_bytes_of_the_closed_form(study, tmp_path, capsys):
+    file = tmp_path / "t.csv"
+    words = [str(study), "--network", "1GbE", "--compute", "0.001", "--csv", str(file)]
+    assert command.main(words) == 0
+    parameters = json.loads((study / "ssgd" / "summary.json").read_text())["parameters"]
+    m, alpha, beta, n = 4 * parameters, 50e-6, 8e-9, 4
+    step = {
+        "SSGD": 1e-3 + 2 * (n - 1) * alpha + 2 * (n - 1) / n * m * beta,
+        "DPSGD": max(1e-3, alpha + 2 * m * beta),
+    }
+    sent = {"SSGD": 2 * (n - 1) / n * m, "DPSGD": 2 * m}
+    with file.open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert {row["run"] for row in rows} == set(step)
+    for row in rows:
+        steps = min(int(row["step"]) + 1, 30)  # the last row judges the end
+        assert float(row["seconds"]) == pytest.approx(steps * step[row["run"]])
+        assert float(row["bytes"]) == pytest.approx(steps * sent[row["run"]])
+    assert "comes first to a test error of" in capsys.readouterr().out
+
+
+def test_a_run_without_timing_is_answered_in_one_sentence(tmp_path, capsys):
+    killed = made_up.run(tmp_path / "killed", tables=TABLES, killed=True)
+    assert command.main([str(killed)]) == 2
+    said = capsys.readouterr().err
+    assert "it has no timing (was it killed?): say what a gradient takes with --compute" in said
+    assert said.count("\n") == 1
+
+
+def test_a_run_without_rows_is_answered_in_one_sentence(tmp_path, capsys):
+    empty = made_up.run(tmp_path / "empty", tables=TABLES, made=[])
+    assert command.main([str(empty)]) == 2
+    assert "its trace has no rows" in capsys.readouterr().err
+
+
+def test_the_gradient_takes_what_the_run_has_measured(tmp_path, capsys):
+    outcome = made_up.summary(parameters=10, learners=16, processes=4)
+    made = made_up.run(tmp_path / "made", tables=TABLES, outcome=outcome)
+    file = tmp_path / "t.csv"
+    assert command.main([str(made), "--network", "ideal", "--csv", str(file)]) == 0
+    with file.open() as lines:
+        seconds = np.array([float(row["seconds"]) for row in csv.DictReader(lines)])
+    c = 6.0 / 100 / 4  # gradients of 100 steps took 6 s, four learners in turn
+    np.testing.assert_allclose(seconds, c * np.arange(1, 101))
