@@ -27,7 +27,7 @@ data: setup
 # whose names begin so; ARGS goes to pytest. The second MPI has an environment of its own.
 PART ?=
 test: data openmpi
-	@$(PYTHON) -m tests.parts $(PART) $(if $(ARGS),-- $(ARGS))
+	@$(PYTHON) -m tests.parts $(if $(PART),"$(PART)") $(if $(ARGS),-- $(ARGS))
 
 # For daily work, under 2 minutes: what needs no MPI, no kills and no long runs.
 test-quick: data

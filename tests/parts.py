@@ -136,8 +136,9 @@ def main() -> int:
     names = [part.name for part in parts()]
     parser.add_argument("part", nargs="*", help=f"beginnings of names, of: {'; '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="only what is quick, for daily work")
-    words, _, more = " ".join(sys.argv[1:]).partition(" -- ")
-    options = parser.parse_args(words.split())
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    options, more = parser.parse_args(words[:end]), words[end + 1 :]
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     chosen = [
         part
@@ -145,7 +146,7 @@ def main() -> int:
         if (not options.quick or part.quick)
         and (not options.part or any(part.name.startswith(name) for name in options.part))
     ]
-    extra = [*(["-m", SLOW] if options.quick else []), *more.split()]
+    extra = [*(["-m", SLOW] if options.quick else []), *more]
     results: list[Result] = []
     try:
         for part in chosen:

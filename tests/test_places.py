@@ -63,14 +63,10 @@ def test_both_runs_of_a_study_have_it(here, tmp_path, capsys):
 
 def test_the_users_data_are_found_from_elsewhere_and_may_move(here, tmp_path, capsys):
     rng = np.random.default_rng(0)
-    arrays = {
-        f"{part}_{kind}": made
-        for part in ("train", "test")
-        for kind, made in (
-            ("inputs", rng.integers(0, 255, (80, 4, 4), dtype=np.uint8)),
-            ("labels", np.arange(80, dtype=np.int64) % 3),
-        )
-    }
+    arrays = {}
+    for part in ("train", "test"):
+        arrays[f"x_{part}"] = rng.integers(0, 255, (80, 4, 4), dtype=np.uint8)
+        arrays[f"y_{part}"] = np.arange(80) % 3
     (tmp_path / "a" / "data").mkdir()
     np.savez(tmp_path / "a" / "data" / "mine.npz", **arrays)
     words = [*RUN, "--dataset", "mine", "--data-dir", "data", "--steps", "2", "--out", "run"]
