@@ -13,8 +13,7 @@ from torch.nn.functional import cross_entropy
 from gossip import Averager, Gossip
 from gossip.comm.transports.gloo import start_torch_distributed
 from gossip.comm.transports.mpi import Mpi
-from gossip.config import Config, Data, Model, Monitoring, Rate
-from gossip.config import Gossip as Chosen
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.errors import UserError
 from gossip.study import Study, algorithm, prepare
 from gossip.train import train
@@ -34,7 +33,7 @@ def study(rate: Rate = OPTIMIZERS["momentum"][0], **gossip: object) -> Study:
     config = Config(
         algorithm=("dpsgd",),
         steps=STEPS,
-        gossip=Chosen(learners=N, **gossip),
+        gossip=Averaging(learners=N, **gossip),
         data=Data(dataset="digits", batch_size=10),
         model=Model(widths=(12,), dtype="float64"),
         rate=rate,
