@@ -14,6 +14,7 @@ from gossip.launch import mpirun as launch
 from gossip.launch import restart
 from gossip.launch.restart import Try
 from gossip.storage import glance
+from gossip.storage.names import step_folder
 from tests.machine import patience
 
 LOST = [os.EX_TEMPFAIL, 9, 137, signal.SIGSEGV, 139, signal.SIGBUS, 135, signal.SIGABRT, 134]
@@ -27,7 +28,7 @@ def made(out: Path, on_failure: str = "continue", learners: int = 16, **steps: i
     text = f'[reliability]\non_failure = "{on_failure}"\n[gossip]\nlearners = {learners}\n'
     (out / "config.toml").write_text(text)
     for run, step in steps.items():
-        folder = out / ("" if run == "own" else run) / "checkpoint" / f"step-{step:08d}"
+        folder = out / ("" if run == "own" else run) / "checkpoint" / step_folder(step)
         folder.mkdir(parents=True)
         (folder / "manifest.json").touch()
     return out
@@ -85,7 +86,7 @@ def test_without_a_checkpoint_it_begins_anew_on_fewer(tmp_path):
 
 def test_an_unfinished_checkpoint_does_not_count(tmp_path):
     made(tmp_path, own=100)
-    (tmp_path / "checkpoint" / "step-00000200").mkdir()
+    (tmp_path / "checkpoint" / step_folder(200)).mkdir()
     assert glance.checkpoints(tmp_path) == {"": 100}
 
 
@@ -132,7 +133,7 @@ def test_a_config_that_makes_no_sense_ends_it(tmp_path, text):
 )
 def test_a_folder_is_chosen_where_it_may_be_needed(monkeypatch, tmp_path, words):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(restart.time, "strftime", lambda form: "now")
+    monkeypatch.setattr(glance.time, "strftime", lambda form: "now")
     assert restart.with_folder(words) == [*words, "--out", "runs/now"]
     Path("runs/now").mkdir(parents=True)
     assert restart.with_folder(words)[-1] == "runs/now-2"
