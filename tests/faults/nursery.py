@@ -36,8 +36,9 @@ def start(order: dict) -> int:
         output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
             os.dup2(source, number)
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(encoding=order.get("encoding") or "utf-8")
+        if order.get("encoding"):
+            for stream in (sys.stdout, sys.stderr):
+                stream.reconfigure(encoding=order["encoding"])
         os.chdir(order["folder"])
         code = become(order)
     except SystemExit as end:

@@ -73,7 +73,8 @@ class TestOutput:
         # It stops at a step until the reader has gone.
         run = Run(tmp_path, [*OPTIONS, "--out", str(out)], ["gradient:3:STOP"], output=pipe)
         deadline = time.monotonic() + patience(LIMIT_SECONDS)
-        while not (tmp_path / "run" / "config.toml").exists():
+        while not (out / "config.toml").exists():
+            assert run.poll() is None
             assert time.monotonic() < deadline, "it does not start"
             time.sleep(0.01)
         os.close(reader)
