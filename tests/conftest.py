@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import os
+import signal
 
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -13,6 +14,11 @@ from tests.machine import SPARE, slowness
 # A shared machine may stall at any moment: time says nothing about correctness here.
 settings.register_profile("gossip", deadline=None)
 settings.load_profile("gossip")
+
+
+def pytest_configure():
+    """Let the programs that tests start hear Ctrl-C, also where a script's background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):

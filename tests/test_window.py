@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gossip.comm.node import futex
-from gossip.comm.node.window import SLOTS, Window, size
+from gossip.comm.node.window import SLOTS, Window, segment_bytes
 from gossip.comm.shutdown.overdue import Waiting
 
 pytestmark = [
@@ -23,7 +23,7 @@ STEPS = 150
 
 def windows(processes: int) -> list[Window]:
     """The windows of processes that are threads here: memory is memory."""
-    num_bytes = size(torch.empty(SHAPE, dtype=torch.float64).nbytes)
+    num_bytes = segment_bytes(torch.empty(SHAPE, dtype=torch.float64).nbytes)
     memories = {process: np.zeros(num_bytes, np.uint8) for process in range(processes)}
     return [Window(memories, process, Waiting()) for process in range(processes)]
 

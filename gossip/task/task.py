@@ -114,9 +114,9 @@ class Task:
         self._sample = inputs[:1]
         model, twin = (made(build, seed, self._sample) for _ in range(2))
         refuse_unlike(model, twin)
-        twin = converted(twin, numerics, dtype)
-        numerics = self._spared(twin, inputs[:1])
         parameters, self._ties = coordinates(model, f"model {type(model).__name__}")
+        # A model of its own: it may change in a pass, which the trial below would not see then.
+        numerics = self._spared(converted(made(build, seed, self._sample), numerics, dtype))
         self.layers = tuple(layers(parameters))
         self.d = self.layers[-1].stop
         self._model = converted(model, numerics, dtype)
@@ -129,6 +129,7 @@ class Task:
         self._step_loss = self._compiled(self._loss)
         self._batched_loss = self._compiled(vmap(self._loss))
         self._exact_batched_loss = vmap(self._exact_loss)
+        twin = converted(twin, numerics, dtype)
         seen = conduct(twin, inputs, labels, _cross_entropy, num_classes)
         self.draws, self.looks_at_batch = seen.draws, seen.looks_at_batch
         self._judged_by_batch = seen.judged_by_batch
@@ -348,12 +349,13 @@ class Task:
                 module.momentum = momentum
         return (total / count).to(self.dtype)
 
-    def _spared(self, model: nn.Module, inputs: Tensor) -> Numerics:
+    def _spared(self, model: nn.Module) -> Numerics:
         """The numerics without what would corrupt memory with this model; `notes` say so.
 
         Raises:
             UserError: it would whatever the numerics, or the model cannot take the inputs.
         """
+        inputs = self._sample
         model.eval()  # BatchNorm cannot be trained on a batch of one
         try:
             with torch.no_grad(), seeded(SEED, inputs.device), Watch() as watch:

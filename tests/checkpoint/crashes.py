@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from gossip.checkpoint import Snapshot, check, layout, newest
+from gossip.storage.names import step_folder
 from tests.checkpoint.jobs import Job, bits, copy, snapshot, whole
 
 CALLS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir", "shutil.rmtree")
@@ -35,7 +36,7 @@ def at_every_call(folder: Path, processes: int) -> None:
         steps.add(path.name)
         goes_on(target)
         calls += 1
-    assert steps == {layout.complete(100), layout.complete(200)}, steps
+    assert steps == {step_folder(100), step_folder(200)}, steps
     print(calls)
 
 
@@ -57,7 +58,7 @@ def goes_on(folder: Path) -> None:
     job = Job(folder, 2, keep=1)
     job.save(snapshot(300))
     assert job.said == []
-    assert [path.name for path in folder.iterdir()] == [layout.complete(300)]
+    assert [path.name for path in folder.iterdir()] == [step_folder(300)]
     check(newest(folder)[0])
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from gossip.checkpoint import Snapshot, check, files, layout, newest
+from gossip.storage.names import step_folder
 from tests.checkpoint.jobs import Job, bits, saved, snapshot, whole
 
 
@@ -128,7 +129,7 @@ def test_a_disk_that_becomes_read_only_in_between(tmp_path):
         assert job.failures == [1]
         remount(folder, "rw")
         job.save(snapshot(2))
-        assert [path.name for path in folder.iterdir()] == [layout.complete(2)]
+        assert [path.name for path in folder.iterdir()] == [step_folder(2)]
 
 
 def test_a_file_where_the_folder_should_be(tmp_path):
@@ -145,7 +146,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
 
 def test_something_else_of_the_checkpoints_name(tmp_path):
     saved(tmp_path, 1)
-    (tmp_path / layout.complete(2)).write_text("mine")
+    (tmp_path / step_folder(2)).write_text("mine")
     job = Job(tmp_path)
     job.save(snapshot(2))
     job.save(snapshot(3))

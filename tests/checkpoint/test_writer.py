@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gossip.checkpoint import Snapshot, check, files, layout, newest, saving
+from gossip.storage.names import step_folder
 from tests.checkpoint.jobs import Job, bits, part, saved, snapshot, whole
 
 LONG = 30.0
@@ -85,11 +86,11 @@ def test_the_last_ones_are_kept(tmp_path):
     job = Job(tmp_path, 2, keep=3)
     for step in range(10, 60, 10):
         job.save(snapshot(step))
-    assert names(tmp_path) == [layout.complete(step) for step in (30, 40, 50)]
+    assert names(tmp_path) == [step_folder(step) for step in (30, 40, 50)]
     for path in newest(tmp_path):
         check(path)
     Job(tmp_path, 2, keep=1).save(snapshot(60))
-    assert names(tmp_path) == [layout.complete(60)]
+    assert names(tmp_path) == [step_folder(60)]
 
 
 def test_a_step_of_more_digits_than_usual(tmp_path):
@@ -132,7 +133,7 @@ def test_a_process_that_never_comes(tmp_path, monkeypatch):
     )
     assert job.said == [(0, sentence)]
     assert job.failures == [1, 0]
-    assert names(tmp_path) == [layout.complete(1)]
+    assert names(tmp_path) == [step_folder(1)]
     job.save(snapshot(3))
     assert [layout.step_of(path) for path in newest(tmp_path)] == [3, 1]
     assert job.failures == [1, 0]
@@ -182,7 +183,7 @@ def test_leftovers_of_earlier_steps_go_when_there_is_a_new_checkpoint(tmp_path):
     (tmp_path / ".mine").mkdir()
     job.save(snapshot(2))
     # One of a later step may be of a process which is ahead.
-    assert names(tmp_path) == [".mine", layout.partial(3, 0), layout.complete(2)]
+    assert names(tmp_path) == [".mine", layout.partial(3, 0), step_folder(2)]
 
 
 def test_a_good_checkpoint_of_the_step_is_kept(tmp_path):
@@ -208,9 +209,9 @@ def test_a_damaged_checkpoint_of_a_later_step_costs_no_good_one(tmp_path):
     (later / "shared.safetensors").write_bytes(b"")
     job = Job(tmp_path, keep=1)
     job.save(snapshot(3))
-    assert names(tmp_path) == [layout.complete(step) for step in (3, 4)]
+    assert names(tmp_path) == [step_folder(step) for step in (3, 4)]
     job.save(snapshot(4))
-    assert names(tmp_path) == [layout.complete(4)]
+    assert names(tmp_path) == [step_folder(4)]
     check(later)
 
 
@@ -224,7 +225,7 @@ def test_what_the_format_cannot_hold_is_said(tmp_path):
     job.save(Snapshot(step=2, rows={}, shared={}, facts={"text": "a" * 2**23}))
     assert "its facts have" in job.said[-1][1]
     job.save(snapshot(3))
-    assert names(tmp_path) == [layout.complete(3)]
+    assert names(tmp_path) == [step_folder(3)]
 
 
 def test_facts_that_are_not_json_are_a_mistake_of_the_caller(tmp_path):

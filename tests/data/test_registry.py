@@ -152,7 +152,10 @@ def test_what_a_users_function_does_wrong_is_one_sentence(function, message):
     [
         (":x", r"dataset ':x': cannot import '' \(ValueError: Empty module name\)"),
         (".mod:f", r"cannot import '\.mod' \(TypeError: .*relative import"),
-        ("my_data_modul:four", r"\(ModuleNotFoundError: No module named 'my_data_modul'\)"),
+        (
+            "my_data_modul:four",
+            r"\(ModuleNotFoundError: No module named 'my_data_modul'; looked in",
+        ),
         ("my_broken_module:four", r"'my_broken_module' \(RuntimeError: not today"),
         ("json:dumps", "cannot be called without arguments: missing a required argument: 'obj'"),
         ("builtins:range", "cannot be called without arguments: no signature found"),

@@ -28,6 +28,7 @@ from jobs import Ended, wait_for
 from gossip import trace
 from gossip.checkpoint import layout, newest
 from gossip.storage import glance
+from gossip.storage.names import MANIFEST
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -208,7 +209,7 @@ class TestWhatToGoOnWith:
         file.write_bytes(file.read_bytes()[:-100])
         self.falls_back(killed, undisturbed, file, before)
 
-    @pytest.mark.parametrize("name", ["block-00000.safetensors", layout.SHARED, layout.MANIFEST])
+    @pytest.mark.parametrize("name", ["block-00000.safetensors", layout.SHARED, MANIFEST])
     def test_a_bit_of_the_newest_checkpoint_is_flipped(self, killed, undisturbed, name):
         before, file = kept(killed), newest(killed / "checkpoint")[0] / name
         content = bytearray(file.read_bytes())
@@ -226,7 +227,7 @@ class TestWhatToGoOnWith:
 
     def test_all_checkpoints_are_damaged(self, killed):
         for path in newest(killed / "checkpoint"):
-            (path / layout.MANIFEST).write_text("{}")
+            (path / MANIFEST).write_text("{}")
         ended = resume(killed)
         assert mistake(ended).startswith(f"no checkpoint of {killed} can be read: ")
         assert trace.load(killed).num_rows > 0
