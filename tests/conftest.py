@@ -17,7 +17,7 @@ settings.load_profile("gossip")
 
 
 def pytest_configure():
-    """Let the programs that tests start hear Ctrl-C, also where a script's background ignores it."""
+    """Let programs that tests start hear Ctrl-C, also where a script's background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
