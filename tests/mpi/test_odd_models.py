@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from gossip.comm.mpi import Mpi
 from mpi4py import MPI
 
 from gossip.comm.stacked import Stacked
+from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.loop.outcome import TraceRows
 from gossip.runs.dispatch import loop
