@@ -19,7 +19,7 @@ from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
 from gossip.task.likeness import unlike
 from gossip.task.numerics import PLAIN, Numerics
-from gossip.task.overrun import FAULT, Watch, spared
+from gossip.task.overrun import spared
 from gossip.task.parameters import coordinates
 from gossip.task.samples import RECALIBRATION_CHUNK, Samples, chunks
 from gossip.task.trial import NEEDED, SAMPLES, SEED, conduct
@@ -115,10 +115,14 @@ class Task:
         model, twin = (made(build, seed, self._sample) for _ in range(2))
         refuse_unlike(model, twin)
         parameters, self._ties = coordinates(model, f"model {type(model).__name__}")
-        # A model of its own: it may change in a pass, which the trial below would not see then.
-        numerics = self._spared(converted(made(build, seed, self._sample), numerics, dtype))
         self.layers = tuple(layers(parameters))
         self.d = self.layers[-1].stop
+        twin = converted(twin, numerics, dtype)
+        seen = conduct(twin, inputs, labels, _cross_entropy, num_classes)
+        self.draws, self.looks_at_batch = seen.draws, seen.looks_at_batch
+        self._judged_by_batch = seen.judged_by_batch
+        if seen.cramped:
+            self.numerics, self.notes = spared(numerics)
         self._model = converted(model, numerics, dtype)
         self._buffers = tuple(running_statistics(self._model))
         own = dict(self._model.named_buffers())
@@ -129,10 +133,6 @@ class Task:
         self._step_loss = self._compiled(self._loss)
         self._batched_loss = self._compiled(vmap(self._loss))
         self._exact_batched_loss = vmap(self._exact_loss)
-        twin = converted(twin, numerics, dtype)
-        seen = conduct(twin, inputs, labels, _cross_entropy, num_classes)
-        self.draws, self.looks_at_batch = seen.draws, seen.looks_at_batch
-        self._judged_by_batch = seen.judged_by_batch
         self._refuse_hidden_weights(seed, inputs[:SAMPLES], labels[:SAMPLES], seen.gradients)
         self.engine = self._best_engine() if engine == "auto" else engine
 
@@ -349,31 +349,6 @@ class Task:
                 module.momentum = momentum
         return (total / count).to(self.dtype)
 
-    def _spared(self, model: nn.Module) -> Numerics:
-        """The numerics without what would corrupt memory with this model; `notes` say so.
-
-        Raises:
-            UserError: it would whatever the numerics, or the model cannot take the inputs.
-        """
-        inputs = self._sample
-        model.eval()  # BatchNorm cannot be trained on a batch of one
-        try:
-            with torch.no_grad(), seeded(SEED, inputs.device), Watch() as watch:
-                model(inputs)
-        except UserError:
-            raise
-        except Exception as error:
-            raise cannot_take(model, inputs, error) from error
-        model.train()
-        if watch.overruns:
-            raise UserError(
-                f"model {type(model).__name__} puts the channels of its images last, and "
-                f"{FAULT}: leave them where they are, or use float64"
-            )
-        if watch.found:
-            self.numerics, self.notes = spared(self.numerics)
-        return self.numerics
-
     def _refuse_hidden_weights(
         self, seed: int, inputs: Tensor, labels: Tensor, expected: dict[str, Tensor]
     ) -> None:
@@ -436,7 +411,7 @@ class Task:
         slow = self.numerics.device.type == "cpu" or self.numerics.channels_last
         in_turn = (nn.RNNBase, NORM) + ((nn.modules.conv._ConvNd,) if slow else ())
         if self.draws:
-            self.notes = ("gradients are taken in turn: the model draws random numbers",)
+            self.notes += ("gradients are taken in turn: the model draws random numbers",)
             return "loop"
         if any(isinstance(m, in_turn) for m in self._model.modules()):
             return "loop"
@@ -449,7 +424,7 @@ class Task:
         # Data-dependent control flow, an operation without a batching rule, or what a model makes
         # of tensors that have no numbers.
         except Exception as error:
-            self.notes = (
+            self.notes += (
                 f"gradients are taken in turn: the model cannot be batched ({said(error, 100)})",
             )
             return "loop"

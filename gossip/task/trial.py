@@ -17,6 +17,7 @@ from gossip.task.attributes import attributes
 from gossip.task.building import cannot_take, logits
 from gossip.task.layers import NORM
 from gossip.task.likeness import alike, differ, unlike
+from gossip.task.overrun import FAULT, Watch
 
 SAMPLES = 4
 """In a trial's batch."""
@@ -35,6 +36,8 @@ class Conduct(NamedTuple):
     """Whether what a training pass makes of a sample depends on the others in its batch."""
     judged_by_batch: bool
     """The same of evaluation."""
+    cramped: bool
+    """Whether it has convolutions that would overrun, see `gossip.task.overrun`."""
     gradients: dict[str, Tensor]
     """Of the parameters that are trained, at the first batch and `SEED`; no zeros."""
 
@@ -73,12 +76,12 @@ def conduct(
     others = [0, *range(SAMPLES, NEEDED)]
     other = inputs[others], labels[others]
     try:
-        tried.one(inputs[:1], labels[:1])
+        cramped = tried.one(inputs[:1], labels[:1])
         judged_by_batch = tried.in_evaluation(batch, other)
         draws, looks_at_batch, gradients = tried.in_training(batch, other)
     finally:
         tried.undo()
-    return Conduct(draws, looks_at_batch, judged_by_batch, gradients)
+    return Conduct(draws, looks_at_batch, judged_by_batch, cramped, gradients)
 
 
 Batch = tuple[Tensor, Tensor]
@@ -93,12 +96,24 @@ class _Tried:
         self._buffers = {name: b.clone() for name, b in model.named_buffers()}
         self._weights = {name: p.detach().clone() for name, p in model.named_parameters()}
 
-    def one(self, inputs: Tensor, labels: Tensor) -> None:
-        """Look at the outputs for a single sample: it may be the rest of a data set."""
+    def one(self, inputs: Tensor, labels: Tensor) -> bool:
+        """Look at the outputs for a single sample, which may be the rest of a data set.
+
+        Before any gradient is taken, which could corrupt memory.
+
+        Returns:
+            Whether there are convolutions that would overrun, with their channels innermost.
+        """
         self._model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), seeded(SEED, inputs.device), Watch() as watch:
             self._logits(inputs, labels)
         self.undo()
+        if watch.overruns:
+            raise UserError(
+                f"{self._name} puts the channels of its images last, and {FAULT}: leave them where "
+                "they are, or use float64"
+            )
+        return watch.found
 
     def in_evaluation(self, batch: Batch, other: Batch) -> bool:
         """Whether a sample is judged by its batch; refuses what evaluation may not do."""
