@@ -101,6 +101,7 @@ class Command:
     """Draw seconds and efficiency into this file (.png, .svg or .pdf)."""
 
 
+@lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit code, 2 for a user's mistake."""
     try:

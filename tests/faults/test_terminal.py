@@ -116,6 +116,7 @@ def test_the_launcher_goes_on_without_a_reader(tmp_path, output):
     [
         ("gossip.data", "list"),
         ("gossip.schedule", "--samples 1000 --steps 20 --csv made"),
+        ("gossip.simulate", "--help"),
         ("topologies", "ring -n 8"),
         ("experiments.dpsgd.fig2", "--help"),
     ],
