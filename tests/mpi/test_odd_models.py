@@ -7,10 +7,8 @@ from mpi4py import MPI
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
-from gossip.loop.outcome import TraceRows
-from gossip.runs.dispatch import loop
-from gossip.study import prepare
 from tests import odd_models
+from tests.mpi.reference import on_first, walk
 
 pytestmark = [
     pytest.mark.mpi,
@@ -37,15 +35,11 @@ def test_a_users_model_walks_the_same_on_any_number_of_processes(build, name):
         rate=Rate(lr=0.1, momentum=0.9),
         monitoring=Monitoring(monitor="full", monitor_every=3, hessian_samples=20),
     )
-    walks = []
-    for comm in (Mpi(LEARNERS), Stacked(LEARNERS)):
-        rows: TraceRows = []
-        outcome = loop(prepare(config, comm), name)(record=rows.extend)
-        walks.append((outcome.state.x, rows, comm.hosted))
-    (x, rows, hosted), (expected, expected_rows, _) = walks
-    if len(expected) > 1:
-        expected = expected[hosted.start : hosted.stop]
-    torch.testing.assert_close(x, expected, rtol=1e-12, atol=1e-12)
-    for row, other in zip(rows, expected_rows, strict=True):
+    comm = Mpi(LEARNERS)
+    done, expected = walk(config, comm), on_first(lambda: walk(config, Stacked(LEARNERS)))
+    x = expected.x
+    hosted = x if len(x) == 1 else x[comm.hosted.start : comm.hosted.stop]
+    torch.testing.assert_close(done.x, hosted, rtol=1e-12, atol=1e-12)
+    for row, other in zip(done.rows, expected.rows, strict=True):
         row["seconds"] = other["seconds"] = 0.0
         assert row == pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True)

@@ -13,9 +13,7 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import Gloo
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import BATCH_NORMS, Averaging, Config, Data, Model, Monitoring, Rate
-from gossip.loop.outcome import Outcome, TraceRows
-from gossip.study import algorithm, prepare
-from gossip.train import train
+from tests.mpi.reference import on_first, walk
 from tests.rates import cases
 
 pytestmark = pytest.mark.mpi
@@ -37,22 +35,14 @@ def config(n: int, name: str, **gossip: object) -> Config:
     )
 
 
-def walk(chosen: Config, comm: Communicator) -> tuple[Outcome, TraceRows]:
-    study = prepare(chosen, comm)
-    rows: TraceRows = []
-    outcome = train(study, algorithm(chosen.algorithm[0], study), record=rows.extend)
-    return outcome, rows
-
-
 def assert_same_walk(chosen: Config, comm: Communicator | None = None) -> None:
     comm = comm or Mpi(chosen.gossip.learners)
-    outcome, rows = walk(chosen, comm)
-    expected, expected_rows = walk(chosen, Stacked(comm.n))
-    x = expected.state.x
+    done, expected = walk(chosen, comm), on_first(lambda: walk(chosen, Stacked(comm.n)))
+    x = expected.x
     hosted = x if len(x) == 1 else x[comm.hosted.start : comm.hosted.stop]
-    torch.testing.assert_close(outcome.state.x, hosted, rtol=1e-12, atol=1e-12)
-    assert [row.keys() for row in rows] == [row.keys() for row in expected_rows]
-    for row, other in zip(rows, expected_rows, strict=True):
+    torch.testing.assert_close(done.x, hosted, rtol=1e-12, atol=1e-12)
+    assert [row.keys() for row in done.rows] == [row.keys() for row in expected.rows]
+    for row, other in zip(done.rows, expected.rows, strict=True):
         for column in list(row):
             # Wall time; and of learners with rates of their own, process 0 tells the first's.
             own = column.startswith(("lr/", "layer_ratio/")) and comm.process
@@ -61,7 +51,7 @@ def assert_same_walk(chosen: Config, comm: Communicator | None = None) -> None:
         np.testing.assert_allclose(
             list(row.values()), list(other.values()), rtol=1e-9, atol=1e-12, equal_nan=True
         )
-    assert outcome.bytes_sent_per_learner == pytest.approx(expected.bytes_sent_per_learner)
+    assert done.bytes_sent_per_learner == pytest.approx(expected.bytes_sent_per_learner)
 
 
 def sizes() -> tuple[int, ...]:
