@@ -73,17 +73,30 @@ class ArraySamples:
         return self.inputs[indices], self.labels[indices]
 
 
-def digits_task(
-    build: Callable[..., torch.nn.Module] = mlp, *, engine: str = "auto", **options: object
-) -> Task:
-    """The real 8x8 digits in float64 and a small model."""
+def digits(dtype: torch.dtype = torch.float64) -> ArraySamples:
+    """The 1,797 handwritten 8x8 digits that come with scikit-learn, scaled to [0, 1]."""
     raw = load_digits()
-    inputs, labels = torch.from_numpy(raw.images / 16.0), torch.from_numpy(raw.target)
+    return ArraySamples(
+        torch.from_numpy(raw.images / 16.0).to(dtype), torch.from_numpy(raw.target).long()
+    )
+
+
+def digits_task(
+    build: Callable[..., torch.nn.Module] = mlp,
+    *,
+    engine: str = "auto",
+    dtype: torch.dtype = torch.float64,
+    train: slice = slice(1400),
+    test: slice = slice(1400, None),
+    **options: object,
+) -> Task:
+    """The real digits, of which some are trained on, and a small model."""
+    every = digits(dtype)
     return Task(
         partial(build, (8, 8), 10, **options),
-        ArraySamples(inputs[:1400], labels[:1400]),
-        ArraySamples(inputs[1400:], labels[1400:]),
-        dtype=torch.float64,
+        ArraySamples(every.inputs[train], every.labels[train]),
+        ArraySamples(every.inputs[test], every.labels[test]),
+        dtype=dtype,
         engine=engine,
     )
 

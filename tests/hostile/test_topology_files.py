@@ -12,7 +12,7 @@ from hypothesis import given
 
 import topologies
 from tests.hostile.damage import BINARY, TEXT, damaged, fuzz, one_sentence, torn
-from tests.topologies.test_custom import FORMATS
+from tests.topologies.kite import FORMATS
 from topologies import TopologyError
 from topologies import arrays as arrays_module
 from topologies import files as files_module

@@ -5,47 +5,26 @@ from functools import partial
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
-from sklearn.datasets import load_digits
 
 from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd, SsgdStar
 from gossip.comm.base import Traffic
 from gossip.comm.stacked import Stacked
-from gossip.models import mlp
 from gossip.monitor import Moment
 from gossip.optim.flat import FlatOptimizer
-from gossip.task import Gradients, Task
+from gossip.task import Gradients
+from tests import problems
 from tests.machine import patience
+from tests.problems import ArraySamples, complete
 
 F64 = torch.float64
 
 
-class ArraySamples:
-    """A data set held in two tensors."""
-
-    def __init__(self, inputs, labels):
-        self.inputs, self.labels = inputs, labels
-
-    def __len__(self):
-        return len(self.labels)
-
-    def batch(self, indices):
-        chosen = torch.from_numpy(np.asarray(indices))
-        return self.inputs[chosen], self.labels[chosen]
-
-
-def digits(dtype=F64):
-    """The 1,797 handwritten 8x8 digits that come with scikit-learn, scaled to [0, 1]."""
-    data = load_digits()
-    return ArraySamples(
-        torch.from_numpy(data.images / 16).to(dtype), torch.from_numpy(data.target).long()
-    )
-
-
 def digits_task(activation="relu", widths=(10, 10), dtype=F64):
-    samples = digits(dtype)
-    build = partial(mlp, (8, 8), 10, widths=widths, activation=activation)
-    return Task(build, samples, samples, dtype=dtype)
+    """All digits, to train on and to test on."""
+    every = slice(None)
+    return problems.digits_task(
+        activation=activation, widths=widths, dtype=dtype, train=every, test=every
+    )
 
 
 class Quadratic:
@@ -85,15 +64,6 @@ def batches(task, n, t, batch=12, seed=7):
     """Mini-batches of n learners, [n, batch, ...]."""
     rng = np.random.default_rng([seed, t])
     return task.train.batch(rng.integers(len(task.train), size=(n, batch)))
-
-
-def complete(n):
-    return csr_array(np.full((n, n), 1 / n))
-
-
-def ring(n):
-    eye = np.eye(n)
-    return csr_array((eye + np.roll(eye, 1, axis=0) + np.roll(eye, -1, axis=0)) / 3)
 
 
 def optimizer(task, make):

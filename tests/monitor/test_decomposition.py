@@ -3,13 +3,14 @@
 import pytest
 import torch
 from hypothesis import given
-from monitor_cases import ALGORITHMS, F64, Quadratic, batches, digits_task, moments, ring
+from monitor_cases import ALGORITHMS, F64, Quadratic, batches, digits_task, moments
 from test_effective_rate import exact, vectors
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import SOURCES, Monitor
 from gossip.monitor.decomposition import noise_split
 from gossip.monitor.effective_rate import delta
+from tests.problems import ring
 
 
 @given(vectors(3))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from monitor_cases import ADAM, F64, MOMENTUM, SGD, digits_task, moments, ring
+from monitor_cases import ADAM, F64, MOMENTUM, SGD, digits_task, moments
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import Monitor
@@ -17,6 +17,7 @@ from gossip.monitor.effective_rate import (
     delta,
     perpendicular_product,
 )
+from tests.problems import ring
 
 
 def exact(vector):

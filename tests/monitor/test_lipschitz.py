@@ -6,7 +6,7 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 import torch
-from monitor_cases import F64, ArraySamples, Quadratic, digits, digits_task, moments, on_processes
+from monitor_cases import F64, Quadratic, digits_task, moments, on_processes
 from torch import nn
 
 from gossip.comm.stacked import Stacked
@@ -15,6 +15,7 @@ from gossip.models import lenet, lstm, word_lstm
 from gossip.monitor import LEVELS, LIPSCHITZ, Monitor
 from gossip.monitor.lipschitz import lipschitz, probe_of, step
 from gossip.task import Task
+from tests.problems import ArraySamples, digits
 
 ALL = 10_000
 ONE = Stacked(1)

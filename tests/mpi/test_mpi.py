@@ -20,6 +20,7 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from tests.mpi.stress import stress
+from tests.problems import complete, ring
 from tests.topologies.test_battery import FIXED
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
@@ -79,15 +80,6 @@ def rows(n: int, seed: int = 0, dtype=torch.float64) -> torch.Tensor:
 def here(comm: Communicator, x: torch.Tensor) -> torch.Tensor:
     """The hosted part of the rows of all."""
     return x[comm.hosted.start : comm.hosted.stop].clone()
-
-
-def ring(n: int) -> np.ndarray:
-    eye = np.eye(n)
-    return (eye + np.roll(eye, 1, 0) + np.roll(eye, -1, 0)) / 3
-
-
-def complete(n: int) -> np.ndarray:
-    return np.full((n, n), 1 / n)
 
 
 def identity(n: int) -> np.ndarray:
@@ -160,7 +152,7 @@ def test_mixing_keeps_the_dtype(comm, matrix, dtype, tolerance):
 
 
 def test_explicit_zeros_are_no_messages(comm):
-    w = csr_array(ring(comm.n))
+    w = ring(comm.n)
     w.data[-1] = 0.0
     x = rows(comm.n)
     expected = torch.from_numpy(w @ x.numpy())
@@ -169,7 +161,7 @@ def test_explicit_zeros_are_no_messages(comm):
 
 def test_rows_may_have_any_shape(comm):
     x = rows(comm.n)[:, :36].reshape(comm.n, 3, 12).contiguous()
-    w = csr_array(ring(comm.n))
+    w = ring(comm.n)
     if comm.processes == 1:
         pytest.skip("scipy's product is for matrices")
     mixed = comm.start_mix(here(comm, x).reshape(len(comm.hosted), -1), w)()
@@ -180,7 +172,7 @@ def test_rows_may_have_any_shape(comm):
 def test_the_rows_are_not_written_to(comm):
     x = here(comm, rows(comm.n))
     before = x.clone()
-    comm.start_mix(x, csr_array(complete(comm.n)))()
+    comm.start_mix(x, complete(comm.n))()
     assert torch.equal(x, before)
 
 
@@ -195,7 +187,7 @@ def test_mixes_in_flight_are_not_mixed_up(comm, order):
 
 
 def test_results_outlive_the_next_mix(comm):
-    w, x = csr_array(complete(comm.n)), here(comm, rows(comm.n))
+    w, x = complete(comm.n), here(comm, rows(comm.n))
     first = comm.start_mix(x, w)()
     kept = first.clone()
     comm.start_mix(2 * x, w)()
@@ -274,7 +266,7 @@ def test_more_mixes_in_flight_than_there_is_memory_for(comm, monkeypatch):
 
 @SOME
 def test_rows_in_shared_memory_stay_while_a_tensor_views_them(comm):
-    w, kept = csr_array(ring(comm.n)), []
+    w, kept = ring(comm.n), []
     x = rows(comm.n)
     comm.start_mix(here(comm, x), w)()  # from here on there is a window
     for step in range(2 * SLOTS):
@@ -324,7 +316,7 @@ def test_poison_kills(comm, monkeypatch):
     """Without messages, arrivals are NaN; rows that change under way are noticed."""
     if comm.processes == 1:
         pytest.skip("nothing travels")
-    x, w = here(comm, rows(comm.n)), csr_array(complete(comm.n))
+    x, w = here(comm, rows(comm.n)), complete(comm.n)
     comm.start_mix(x, w)()  # from here on the rows in shared memory are near
     if not comm._planned(w).far:
         return
@@ -341,9 +333,7 @@ def test_poison_kills(comm, monkeypatch):
 def test_rows_that_differ_between_processes_are_an_error_on_all(comm):
     odd = comm.process == 1
     with pytest.raises(UserError, match=r"process 0 has float64 \(\d, 5\) and process 1 has"):
-        comm.start_mix(
-            torch.ones(len(comm.hosted), 6 if odd else 5).double(), csr_array(ring(comm.n))
-        )
+        comm.start_mix(torch.ones(len(comm.hosted), 6 if odd else 5).double(), ring(comm.n))
     with pytest.raises(UserError, match=r"float32.*process 1 has float64"):
         comm.mean(torch.ones(1, 7, dtype=torch.float64 if odd else torch.float32))
     assert comm.share(comm.process) == list(range(comm.processes))
@@ -353,7 +343,7 @@ def test_rows_that_differ_between_processes_are_an_error_on_all(comm):
 @pytest.mark.parametrize("comm", [KINDS[0], KINDS[4]], indirect=True, ids="-".join)
 def test_a_dtype_without_sums_is_an_error_on_all(comm):
     with pytest.raises(UserError, match=r"rows of int64 cannot be mixed.*float16, bfloat16"):
-        comm.start_mix(torch.ones(len(comm.hosted), 5).long(), csr_array(ring(comm.n)))
+        comm.start_mix(torch.ones(len(comm.hosted), 5).long(), ring(comm.n))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -103,3 +103,23 @@ def torch_rates(make, steps: int, lr: float = 0.8) -> list[float]:
         sgd.step()
         scheduler.step()
     return seen
+
+
+N0, B0 = 60_000, 1024
+"""The MNIST study of DATE: 30 epochs, of which 2 to warm up, at a batch of 1,024."""
+
+
+def date(batch: int, w0: float = 2.0, n: int = 8, epochs: float = 30, **rate):
+    steps = epochs * N0 / batch
+    return made(
+        n,
+        steps,
+        batch=batch // n,
+        samples=N0,
+        baseline_batch=B0,
+        lr=1.25e-3,
+        scaling="sqrt",
+        warmup="legw",
+        warmup_epochs=w0,
+        **rate,
+    )

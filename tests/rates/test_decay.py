@@ -8,8 +8,7 @@ from torch.optim import lr_scheduler as torchs
 
 from gossip.errors import UserError
 from gossip.rates import DECAYS
-from tests.rates.cases import made, rates, torch_rates
-from tests.rates.test_warmup import B0, N0, date
+from tests.rates.cases import B0, N0, date, made, rates, torch_rates
 
 STEPS = 40
 

@@ -6,7 +6,7 @@ import torch
 
 from gossip.errors import UserError
 from gossip.study.rate_rule import warnings
-from tests.rates.cases import LAYERS, D, drawn, made, rates, torch_rates, walk
+from tests.rates.cases import B0, LAYERS, N0, D, date, drawn, made, rates, torch_rates, walk
 
 STEPS = 40
 
@@ -173,26 +173,6 @@ def test_l5_one_learner_warms_up_linearly(scaling):
     seen = walk(rule, drawn(1, STEPS))
     for (rate, _, _), expected in zip(seen, fixed, strict=True):
         np.testing.assert_allclose(np.asarray(rate), expected, rtol=1e-14)
-
-
-N0, B0 = 60_000, 1024
-"""The MNIST study of DATE: 30 epochs, of which 2 to warm up, at a batch of 1,024."""
-
-
-def date(batch: int, w0: float = 2.0, n: int = 8, epochs: float = 30, **rate):
-    steps = epochs * N0 / batch
-    return made(
-        n,
-        steps,
-        batch=batch // n,
-        samples=N0,
-        baseline_batch=B0,
-        lr=1.25e-3,
-        scaling="sqrt",
-        warmup="legw",
-        warmup_epochs=w0,
-        **rate,
-    )
 
 
 @pytest.mark.parametrize("batch", [256, 512, 1024, 2048, 8192, 16384])

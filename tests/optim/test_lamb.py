@@ -6,7 +6,7 @@ import torch
 import torch_optimizer
 
 from gossip.optim import Lamb
-from tests.test_lars import G1, G2, RATES, RNG, W, run
+from tests.optim.problem import G1, G2, RATES, RNG, W, run
 
 GRADIENTS = RNG.standard_normal((20, 3, 4))
 SCHEDULE = np.linspace(0.1, 0.01, 20)
