@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip.errors import UserError
+from gossip.optim.uncompiled import plain_step, uncompiled
 from gossip.task.layers import Layer
 
 Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
@@ -123,12 +124,14 @@ class FlatOptimizer:
         rates = torch.as_tensor(lr).flatten().tolist() if per else [float(lr)] * len(groups)
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
-        self._optimizer.step()
+        self._step()
         return stepped
 
     def _start(self, groups: list[list[Tensor]], per: int) -> None:
         self._parameters = [[nn.Parameter(part) for part in group] for group in groups]
-        self._optimizer = self._make([{"params": group} for group in self._parameters])
+        with uncompiled():
+            self._optimizer = self._make([{"params": group} for group in self._parameters])
+        self._step = plain_step(self._optimizer)
         self._is_stacked = self._elementwise and per < 2
         self._by_row = per == 2
         try:

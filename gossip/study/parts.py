@@ -19,6 +19,7 @@ from gossip.errors import UserError, load_object, lookup, said
 from gossip.keyvalue import parse_options
 from gossip.models import MODELS
 from gossip.optim import OPTIMIZERS, FlatOptimizer
+from gossip.optim.uncompiled import uncompiled
 from gossip.stragglers import Straggler
 from gossip.task import Task
 
@@ -183,7 +184,8 @@ def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
     # lr only fills the place: FlatOptimizer sets the real rate at each step.
     make = partial(kind.make, lr=1.0, **options)
     try:
-        make([nn.Parameter(torch.zeros(1))])
+        with uncompiled():
+            make([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
     return lambda: FlatOptimizer(

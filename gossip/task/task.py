@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import log_softmax
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
@@ -572,5 +572,11 @@ def _or(rows: "Tensor | Sequence[int] | None", nobody: list[None]) -> Any:
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-    """Over all labels, [batch] or [batch, positions]; logits have the classes last."""
-    return cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction)
+    """Over all labels, [batch] or [batch, positions]; logits have the classes last.
+
+    Not `torch.nn.functional.cross_entropy`: over learners (vmap) torch takes that apart in Python,
+    in each pass, and imports sympy for it.
+    """
+    log_probabilities = log_softmax(logits.flatten(0, -2), dim=-1)
+    losses = -log_probabilities.gather(1, labels.flatten().unsqueeze(1))
+    return losses.mean() if reduction == "mean" else losses.sum()
