@@ -94,7 +94,9 @@ def test_a_ping_pong_is_an_exchange_of_pairs_through_the_communicator(monkeypatc
     assert [each.seconds for each in seen] == [1.0] * len(pingpong.BYTES)
     assert comm.traffic.messages_per_learner == len(seen) * (pingpong.ROUNDS + 1)
     for each, size in zip(seen, pingpong.BYTES, strict=True):
-        assert each.predict(uniform("n", ALPHA, BANDWIDTH)) == ALPHA + size / BANDWIDTH
+        assert each.predict(uniform("n", ALPHA, BANDWIDTH)) == pytest.approx(
+            ALPHA + size / BANDWIDTH
+        )
 
 
 def run(folder, wait, *, topology="ring", parameters=10**6, processes=16, **tables):
