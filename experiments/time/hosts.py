@@ -22,8 +22,9 @@ BURST = 20_000
 """Bytes that leave at once after a pause: two frames, or what the rate gives in BURST_SECONDS."""
 BURST_SECONDS = 1e-3
 """A token bucket is looked at by a timer, and with less it would not reach 1 Gbit/s."""
-QUEUE = 2**23
-"""Bytes that wait for their turn before any is dropped."""
+QUEUE = 100_000
+"""Bytes that may wait for their turn, or what is under way in a round trip if that is more. Where
+megabytes wait, acknowledgements come after TCP's patience, and rows are sent twice."""
 SYSCTL = ("net.ipv4.tcp_slow_start_after_idle=0", "net.ipv4.tcp_no_metrics_save=1")
 """A connection that computed for a while goes on as fast as it was, as on tuned hosts."""
 
@@ -71,11 +72,12 @@ class Hosts:
         """Every interface gets so many bits per second, every way so many seconds one way."""
         self._no_delay()
         burst = max(BURST, bits / 8 * BURST_SECONDS)
+        queue = max(QUEUE, bits / 8 * 2 * delay) + burst
         for j in range(self.n):
             for where, device in ((SWITCH, f"port{j}"), (name(j), "eth0")):
                 _sh(
                     f"tc -n {where} qdisc replace dev {device} root tbf rate {bits:.0f}bit "
-                    f"burst {burst:.0f} limit {QUEUE}"
+                    f"burst {burst:.0f} limit {queue:.0f}"
                 )
         if delay:
             self._delay(delay)
@@ -145,6 +147,8 @@ def _add(j: int) -> None:
     _sh(f"ip netns exec {host} ethtool -K eth0 tx off tso off gso off gro off")
     _sh(f"ip -n {SWITCH} link set port{j} master bridge")
     _sh(f"ip -n {host} addr add {address(j)}/24 dev eth0")
+    # A receiver that waits 40 ms before it acknowledges holds up the end of every row.
+    _sh(f"ip -n {host} route replace {NETWORK}.0/24 dev eth0 src {address(j)} quickack 1")
     for setting in SYSCTL:
         _sh(f"ip netns exec {host} sysctl -qw {setting}")
 

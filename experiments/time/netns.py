@@ -1,6 +1,6 @@
 """Steps are timed on 2 to 8 hosts of this machine, at several rates and delays: needs root.
 
-python -m experiments.time.netns    about 6 minutes on 2 quiet cores; goes on where it was stopped
+python -m experiments.time.netns    about 10 minutes on 2 quiet cores; goes on where it was stopped
 
 A row of the table is kept as soon as it is measured. Rates are the kernel's (tbf); so would delays
 be (netem), but where the kernel has none a process holds the frames, and the table says which.
@@ -29,6 +29,8 @@ PORT = 29_500
 TABLE = Path(__file__).parents[1] / "results" / NETNS
 TOTAL_SECONDS = 1.0
 """About how long the timed steps of a cell take."""
+LEAST_STEPS = 5
+"""Of which the median is taken, however long they last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ def _measured(
         if shaped != (shaped := (cell.mbits, cell.delay_ms)):
             made.shape(1e6 * cell.mbits, 1e-3 * cell.delay_ms)
         once = _ask(ranks, cell.variant, 1)
-        steps = max(3, min(50, round(TOTAL_SECONDS / once)))
+        steps = max(LEAST_STEPS, min(50, round(TOTAL_SECONDS / once)))
         yield {
             **asdict(cell),
             "steps": steps,
