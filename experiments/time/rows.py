@@ -58,8 +58,13 @@ def read(scale: Scale) -> list[Row]:
 
 
 def write(rows: Iterable[Row], scale: Scale) -> None:
-    """Write the table anew."""
-    tables.write([asdict(row) for row in rows], path(scale))
+    """Write the table anew, with digits enough to tell an exact result from a near one."""
+    tables.write([asdict(row) | _digits(row) for row in rows], path(scale))
+
+
+def _digits(row: Row) -> dict[str, str]:
+    numbers = {"value": row.value, "reference": row.reference}
+    return {k: "" if math.isnan(v) else f"{v:.13g}" for k, v in numbers.items()}
 
 
 def path(scale: Scale) -> Path:

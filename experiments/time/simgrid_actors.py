@@ -4,7 +4,8 @@ PYTHON simgrid_actors.py FILE.json    with a Python that has simgrid; ours need 
 
 The file holds {"bandwidth": bytes per second, "latency": seconds, "programs": [...]}; a program is
 a list of ["sleep", seconds], ["put", to, tag, bytes], ["get", from, tag], ["wait"], which waits
-for what it got since the last, ["all"], which waits for what it put, too, and ["barrier"], for all. Messages leave when they are put, whether or not the other waits.
+for what it got since the last, ["all"], which waits for what it put, too, and ["barrier"], for
+all. Messages leave when they are put, whether or not the other waits.
 """
 
 import json
