@@ -53,7 +53,7 @@ def _phases(rows: Sequence[Row]) -> "Figure":
                 if part:
                     x, y = ([getattr(r, a) for r in part] for a in ("bandwidth", "latency"))
                     axes.loglog(x, y, "s", ms=7, color=f"C{k}", label=name)
-            axes.set_title(f"{'a step' if table == 'phase-step' else 'to a target'}, n = {n}")
+            axes.set_title(f"a step, n = {n}" if table == "phase-step" else "to a target")
             axes.set(xlabel="bandwidth, bit/s", ylabel="latency, s")
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize="small")
     return figure

@@ -51,8 +51,8 @@ COMPUTE, PARAMETERS = 0.1, 25.6e6
 """Of the phase diagrams by seconds per step: ResNet-50."""
 AS_FAST = 0.01
 """Relative difference of seconds that does not count: then the exact average wins."""
-METHODS = {"ssgd": "SSGD", "dpsgd-ring": "DPSGD, ring", "dpsgd-exp": "DPSGD, one-peer"}
-"""Methods of the rivals' study that differ in their averaging alone, by CHOICES."""
+TUNED = "lamb"
+"""The method of the rivals' study that came to the easier target with 16 learners and with 64."""
 
 
 @dataclass(frozen=True)
@@ -174,28 +174,22 @@ def phase(size: Size) -> Iterator[Row]:
 
 
 def _to_target(size: Size) -> Iterator[Row]:
-    """Updates to the easier target, as recorded, times seconds a step, as simulated."""
+    """One learner or many: updates to the easier target, as recorded, times simulated seconds."""
     found = Rows(lena_study(ALL), read_csv(ALL.results / "rivals.csv"))
-    for n in found.study.rival_learners:
-        groups = {name: tuned_rows(found, name, n) for name in METHODS}
-        updates = {
-            name: fmean(row.easy_updates for row in group)
-            for name, group in groups.items()
-            if group and all(math.isfinite(row.easy_updates) for row in group)
-        }
-        if not updates:
-            continue
-        ssgd = groups["ssgd"][0]
-        row_bytes = ssgd.bytes_per_step / (2 * (n - 1) / n)
-        compute = ssgd.seconds / ssgd.updates / n
-        for net in _nets(size):
-            machines = Machines(network=net, seconds=compute)
-            step = {
-                choice: Step(choice, n, machines, row_bytes).seconds(4)
-                for choice in {METHODS[name] for name in updates}
-            }
-            seconds = {RIVALS[k].label: u * step[METHODS[k]] for k, u in updates.items()}
-            yield _winner("phase-target", n, net, seconds)
+    alone = found.singles()
+    compute = fmean(row.seconds / row.updates for row in alone)
+    groups = {n: tuned_rows(found, TUNED, n) for n in found.study.rival_learners}
+    row_bytes = {
+        n: rows[0].bytes_per_step / (2 * (n - 1) / n) for n, rows in groups.items() if rows
+    }
+    for net in _nets(size):
+        machines = Machines(network=net, seconds=compute)
+        seconds = {"1 learner": compute * fmean(row.easy_updates for row in alone)}
+        for n, m in row_bytes.items():
+            step = Step("SSGD", n, machines, m, how="halving-doubling").seconds(4)
+            label = f"{n} learners, {RIVALS[TUNED].label}"
+            seconds[label] = step * fmean(row.easy_updates for row in groups[n])
+        yield _winner("phase-target", max(row_bytes), net, seconds)
 
 
 def _nets(size: Size) -> Iterator[Network]:
