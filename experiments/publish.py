@@ -16,12 +16,15 @@ from experiments.lena import command as lena
 from experiments.lena import page as lena_page
 from experiments.rivals import command as rivals
 from experiments.rivals import page as rivals_page
+from experiments.time import command as time
+from experiments.time import page as time_page
 from topologies.terminal import lossy_output
 
 PAGES: dict[str, Callable[[Scale], None]] = {
     "lena.csv": lena_page.write,
     "rivals.csv": rivals_page.write,
     "date.csv": date_page.write,
+    "time.csv": time_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -42,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (fig2, topologies, lena, rivals, date):
+            for study in (fig2, topologies, lena, rivals, date, time):
                 study.publish(scale)
         dpsgd_page.write(scale)
         for table, write in PAGES.items():

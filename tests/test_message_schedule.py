@@ -1,11 +1,15 @@
 """The order of messages is a proper edge colouring that all processes derive alike."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from gossip.comm.transports.edge_colouring import Edge, edges, rounds
+from gossip.comm.transports.gloo import Gloo
+from gossip.comm.transports.message_plan import Call
 
 matrices = st.builds(
     lambda processes, local, density, seed: (
@@ -87,3 +91,15 @@ def test_a_matching_is_one_round_each_way():
         Edge(2, 3): 0,
         Edge(3, 2): 1,
     }
+
+
+def test_gloo_asks_for_all_rows_before_it_sends_any():
+    """Else a row going out holds up the word that another may come in on the same connection."""
+    plan = SimpleNamespace(
+        calls=[Call(True, 0), Call(False, 0), Call(True, 1), Call(False, 1)], far=[], far_texts=[]
+    )
+    comm, made = object.__new__(Gloo), []
+    comm.__dict__ |= {"n": 4, "_mixes": 0, "_in_flight": {}}
+    comm._start = lambda call, *rest: made.append(call)
+    comm._exchange(plan, None, None)
+    assert made == [Call(False, 0), Call(False, 1), Call(True, 0), Call(True, 1)]

@@ -10,6 +10,7 @@ from experiments.bench import (
     monitor,
     overlap,
     rules,
+    simulated,
     stacked,
     training,
 )
@@ -52,5 +53,8 @@ TABLES: dict[str, Table] = {
         "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True
     ),
     "cost_curve": Table("Learners stacked in one process", here=cost_curve.rows),
+    "simulate": Table(
+        "The simulator of time: steps per second that it simulates", here=simulated.rows
+    ),
 }
 """All tables, in the order in which they are shown."""

@@ -34,7 +34,7 @@ def table(title: str, rows: Sequence[Row]) -> Table:
 def _optional(row: Row) -> list[tuple[str, str]]:
     """Columns that not every table has: attribute and heading."""
     found = [("bytes_per_learner", "bytes/learner"), ("hidden", "hidden"), ("peak_mib", "peak MiB")]
-    if row.table in ("stacked", "hosted", "cost_curve"):
+    if row.table in ("stacked", "hosted", "cost_curve", "simulate"):
         found.append(("learner_steps_per_s", "learner steps/s"))
     return found
 

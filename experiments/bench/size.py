@@ -38,6 +38,9 @@ class Size:
     curve: tuple[int, ...] = (16, 64, 256, 1024)
     """Learners in one process."""
     curve_models: tuple[str, ...] = ("softmax", "mlp 784-16-10")
+    simulated_learners: tuple[int, ...] = (16, 256, 4096)
+    """Learners that the simulator of time has."""
+    simulated_steps: int = 10_000
     dataset: str = "mnist_like"
     """Data of the learners in one process, the name of a function in `workload`."""
     share_of_memory: float = 0.5
@@ -78,6 +81,8 @@ SMOKE = Size(
     rate_studies=(("mlp", 2, 4),),
     curve=(2,),
     curve_models=("softmax",),
+    simulated_learners=(4,),
+    simulated_steps=3,
     dataset="few",
 )
 SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}

@@ -113,10 +113,13 @@ def halving_doubling(n: int, row_bytes: float, network: Network) -> Iterator[Sta
 
 def tree(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
     """Sums of whole rows along a binomial tree to learner 0, and back."""
-    for bit in range((n - 1).bit_length()):
+    bits = range((n - 1).bit_length())
+    for bit in bits:
         senders = np.arange(2**bit, n, 2 ** (bit + 1))
         yield Stage(senders, senders - 2**bit, row_bytes, 1, 1)
-        yield Stage(senders - 2**bit, senders, row_bytes, 1, 0)
+    for bit in reversed(bits):
+        receivers = np.arange(2**bit, n, 2 ** (bit + 1))
+        yield Stage(receivers - 2**bit, receivers, row_bytes, 1, 0)
 
 
 def hierarchical(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:

@@ -96,6 +96,11 @@ class Command:
     """Steps that are simulated."""
     seed: int = 0
     """Of stragglers, jitter, failures and random graphs."""
+    fit: _File = None
+    """Fit latency and bandwidth to what was measured here, print how far the predictions are off,
+    and write a network FILE.toml for --network: to the steps of the runs that are given, or,
+    without any, to exchanges between the processes of
+    `python -m gossip.launch -n 2 --module gossip.simulate --fit FILE.toml`."""
     csv: _File = None
     """Write the table into this file."""
     figure: _File = None
@@ -128,6 +133,11 @@ def run(command: Command) -> None:
     Raises:
         UserError: something in it cannot be simulated, or a file that cannot be written.
     """
+    if command.fit is not None:
+        from gossip.simulate.fitting import fit_to  # torch and MPI: for this alone
+
+        fit_to(command.runs, command.fit, all_reduce=command.all_reduce[0])
+        return
     if command.runs:
         _couple(command)
         return

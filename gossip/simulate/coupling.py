@@ -67,7 +67,7 @@ def couple(
         raise UserError(f"run {run.folder}: its trace has no rows, so there is nothing to time")
     used = replace(machines, seconds=_measured(run) if seconds is None else seconds)
     name = str(run.setting("algorithm"))
-    setting = scenario.setting(name, config, used, _row_bytes(run, config), all_reduce=all_reduce)
+    setting = scenario.setting(name, config, used, row_bytes(run, config), all_reduce=all_reduce)
     # The row after the last step judges the end: it belongs to the same moment.
     done = int(min(run.number("steps"), steps[-1] + 1))
     timeline = simulate(setting, done)
@@ -120,7 +120,12 @@ def _measured(run: Run) -> float:
     return seconds
 
 
-def _row_bytes(run: Run, config: Config) -> float:
+def row_bytes(run: Run, config: Config) -> float:
+    """M, what a message of one row has.
+
+    Raises:
+        UserError: the run does not say how many parameters it has.
+    """
     parameters = run.number("parameters")
     if not math.isfinite(parameters):
         raise UserError(f"run {run.folder}: its summary does not say how many parameters it has")

@@ -13,6 +13,8 @@ from gossip.simulate.timeline import Timeline
 
 ROWS_KEPT = 1024
 """Compute times kept for learners that are behind."""
+PAIRS_KEPT = 2**18
+"""Pairs whose averaging is not computed again."""
 
 
 def pairwise(setting: Setting, steps: int) -> Timeline:
@@ -53,6 +55,7 @@ class _Pairs:
         self.asked = 0
         """Averagings begun."""
         self.computes = lru_cache(ROWS_KEPT)(setting.compute.at)
+        self._averaging = lru_cache(PAIRS_KEPT)(self._seconds)
 
     def duration(self, i: int, k: int, now: float) -> float:
         """Seconds from now to the end of learner i's k-th gradient."""
@@ -64,8 +67,8 @@ class _Pairs:
         self._free[j] = end = max(now, self._free[j]) + self._averaging(i, j)
         return max(computed, end - now)
 
-    def _averaging(self, i: int, j: int) -> float:
-        """Seconds of one, messages one after the other."""
+    def _seconds(self, i: int, j: int) -> float:
+        """Of an averaging, messages one after the other."""
         network = self._setting.network
         ends = np.array([i]), np.array([j])
         one = float(network.seconds(*ends, self._bytes)[0] + network.jitter(*ends)[0])

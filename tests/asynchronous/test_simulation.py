@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+import topologies
 from gossip.algorithms import AdPsgd
 from gossip.asynchronous.partners import partner
 from gossip.config import Averaging, Data, Rate
 from gossip.errors import UserError
+from gossip.simulate.compute import Compute
+from gossip.simulate.engine import simulate
+from gossip.simulate.presets import network
+from gossip.simulate.setting import Setting
+from gossip.stragglers import Table
 from tests.asynchronous.studies import (
     Drawer,
     Speeds,
@@ -198,3 +204,18 @@ def test_skewed_shards_and_draws_with_replacement_work_too():
         made = study(config(4, data=data), straggler=Speeds((1.0, 1.0, 1.0, 5.0)))
         outcome, _ = walk(made)
         assert outcome.final["train_loss"] < 2.2
+
+
+def test_the_simulator_of_time_has_the_same_moments():
+    n, steps = 6, 12
+    draws = Table(np.random.default_rng(3).uniform(0.5, 3.0, (7, n)))
+    _, rows = walk(study(config(n, steps=steps, every=1), straggler=draws))
+    made = Setting(
+        pattern=AdPsgd.pattern,
+        mixing=topologies.build("complete", n).matrix,
+        network=network("ideal"),
+        compute=Compute(n, 1.0, draws),
+        row_bytes=1e8,
+    )
+    seconds = simulate(made, steps).mean
+    np.testing.assert_allclose(column(rows, "simulated_seconds"), seconds, rtol=1e-12)

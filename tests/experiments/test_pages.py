@@ -20,6 +20,8 @@ from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
 from experiments.rivals import claims as rivals_claims
 from experiments.rivals import page as rivals_page
+from experiments.time import claims as time_claims
+from experiments.time import page as time_page
 
 ROOT = HERE.parent
 PAGES = {
@@ -27,6 +29,7 @@ PAGES = {
     "lena.md": (lena_page, lena_claims.CLAIMS),
     "date.md": (date_page, date_claims.CLAIMS),
     "rivals.md": (rivals_page, rivals_claims.CLAIMS),
+    "time.md": (time_page, time_claims.CLAIMS),
 }
 TEXTS = [
     *(ROOT / name for name in ("README.md", "Makefile")),

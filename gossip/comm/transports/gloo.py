@@ -93,13 +93,17 @@ class Gloo(Blocks):
         """Start the messages of a plan, each with the tag of its row and mix; see `Blocks`."""
         self._mixes += 1
         base = self._mixes % TAGS * self.n
+        # Receives first, none of which blocks. That one is ready is told to its sender over the
+        # connection that our own rows take: behind a row it would come late, and the two rows of
+        # a pair would travel one after the other.
+        calls = sorted(plan.calls, key=lambda call: call.is_send)
         with connected():
-            works = [self._start(call, plan, rows, arrivals, base) for call in plan.calls]
+            works = [self._start(call, plan, rows, arrivals, base) for call in calls]
         self._in_flight[id(works)] = (works, rows, arrivals)
 
         def finish() -> None:
             with self.waiting("messages") as wait, connected():
-                for call, work in zip(plan.calls, works, strict=True):
+                for call, work in zip(calls, works, strict=True):
                     i = call.number + (len(plan.far) if call.is_send else 0)
                     wait.what = plan.far_texts[i]
                     work.wait()

@@ -1,0 +1,1 @@
+"""The papers' figures of time, simulated, and how far the simulator is to be believed."""

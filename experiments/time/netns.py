@@ -1,0 +1,157 @@
+"""Steps are timed on 2 to 8 hosts of this machine, at several rates and delays: needs root.
+
+python -m experiments.time.netns    about 10 minutes on 2 quiet cores; goes on where it was stopped
+
+A row of the table is kept as soon as it is measured. Rates are the kernel's (tbf); so would delays
+be (netem), but where the kernel has none a process holds the frames, and the table says which.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from experiments.common import tables
+from experiments.common.command import guarded
+from experiments.time import hosts
+from experiments.time.size import FULL, MEASURED, NETNS, Size
+from gossip.errors import UserError
+from topologies.terminal import lossy_output
+
+PORT = 29_500
+TABLE = Path(__file__).parents[1] / "results" / NETNS
+TOTAL_SECONDS = 1.0
+"""About how long the timed steps of a cell take."""
+LEAST_STEPS = 5
+"""Of which the median is taken, however long they last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Time steps of DPSGD, SSGD and DistributedDataParallel between network namespaces."""
+
+    table: Path = TABLE
+    """Where the rows go; those that are there are not measured again."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one measurement is of."""
+
+    n: int
+    mbits: float
+    delay_ms: float
+    """One way."""
+    variant: str
+
+
+@lossy_output()
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    options = tyro.cli(Command, args=argv, prog="python -m experiments.time.netns")
+    return guarded(lambda: run(options.table, FULL))
+
+
+def run(table: Path, size: Size) -> None:
+    """Measure what is missing.
+
+    Raises:
+        UserError: this machine cannot have such hosts.
+    """
+    if (reason := hosts.why_not()) is not None:
+        raise UserError(f"no hosts can be made here: {reason}")
+    rows: list[dict[str, object]] = list(tables.read(table))
+    known = {_key(row) for row in rows}
+    for n in size.hosts:
+        cells = [cell for cell in _cells(size, n) if _key(asdict(cell)) not in known]
+        if cells:
+            with hosts.hosts(n) as made, _ranks(made) as ranks:
+                for row in _measured(made, ranks, cells):
+                    rows.append(row)
+                    tables.write(rows, table)
+                    print(row, file=sys.stderr)
+
+
+def _cells(size: Size, n: int) -> Iterator[Cell]:
+    for delay in size.delays_ms:
+        for mbits in size.mbits:
+            for variant in MEASURED:
+                yield Cell(n, mbits, delay, variant)
+
+
+def _key(row: dict[str, object]) -> tuple[float | str, ...]:
+    return (*(float(str(row[name])) for name in ("n", "mbits", "delay_ms")), str(row["variant"]))
+
+
+def _measured(
+    made: hosts.Hosts, ranks: "list[subprocess.Popen[str]]", cells: list[Cell]
+) -> Iterator[dict[str, object]]:
+    shaped = None
+    for cell in cells:
+        if shaped != (shaped := (cell.mbits, cell.delay_ms)):
+            made.shape(1e6 * cell.mbits, 1e-3 * cell.delay_ms)
+        once = _ask(ranks, cell.variant, 1)
+        steps = max(LEAST_STEPS, min(50, round(TOTAL_SECONDS / once)))
+        yield {
+            **asdict(cell),
+            "steps": steps,
+            "seconds": _ask(ranks, cell.variant, steps),
+            "delayed_by": "-" if not cell.delay_ms else "user space",
+            "load": os.getloadavg()[0],
+        }
+
+
+def _ask(ranks: "list[subprocess.Popen[str]]", variant: str, steps: int) -> float:
+    """Seconds of a step, the median over the learners."""
+    for rank in ranks:
+        assert rank.stdin is not None
+        rank.stdin.write(json.dumps({"variant": variant, "steps": steps}) + "\n")
+        rank.stdin.flush()
+    answers = []
+    for rank in ranks:
+        assert rank.stdout is not None
+        answer = rank.stdout.readline()
+        if not answer:
+            raise UserError("a learner has ended before its time; what it said stands above")
+        answers.append(float(answer))
+    return statistics.median(answers)
+
+
+@contextmanager
+def _ranks(made: hosts.Hosts) -> "Generator[list[subprocess.Popen[str]]]":
+    """A learner on each host, all connected while the network is fast."""
+    made.shape(1e9, 0)
+    job = {"WORLD_SIZE": str(made.n), "MASTER_ADDR": hosts.address(0), "MASTER_PORT": str(PORT)}
+    job |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": "eth0"}
+    words = [sys.executable, "-m", "experiments.time.rank"]
+    started = [
+        subprocess.Popen(
+            made.command(j, words),
+            env=os.environ | job | {"RANK": str(j), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for j in range(made.n)
+    ]
+    try:
+        for rank in started:
+            assert rank.stdout is not None
+            rank.stdout.readline()
+        yield started
+    finally:
+        for rank in started:
+            rank.terminate()
+        for rank in started:
+            rank.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Figures of the study of time."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.common.figures import GREY, new_figure
+from experiments.time.rows import Row, of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def pictures(rows: Sequence[Row]) -> Iterator[tuple[str, "Figure"]]:
+    """Name and figure of everything that there are rows for."""
+    if of(rows, "stragglers"):
+        yield "time_stragglers.png", _stragglers(rows)
+    if of(rows, "phase-step"):
+        yield "time_phase.png", _phases(rows)
+    if of(rows, "measured"):
+        yield "time_measured.png", _measured(rows)
+
+
+def _stragglers(rows: Sequence[Row]) -> "Figure":
+    """Seconds a step over the number of learners."""
+    models = dict.fromkeys(row.how for row in of(rows, "stragglers"))
+    with new_figure(9, 3.4) as figure:
+        panels = figure.subplots(1, len(models), squeeze=False)[0]
+        for axes, model in zip(panels, models, strict=True):
+            found = of(rows, "stragglers", how=model)
+            for name in dict.fromkeys(row.name for row in found):
+                line = [row for row in found if row.name == name]
+                axes.semilogx([r.n for r in line], [r.value for r in line], "o-", label=name)
+            axes.set(title=f"slow: {model}", xlabel="learners", ylabel="seconds per step")
+            axes.set_ylim(bottom=0)
+        panels[0].legend()
+    return figure
+
+
+def _phases(rows: Sequence[Row]) -> "Figure":
+    """Who is fastest over bandwidth and latency, an axes for each table and n."""
+    cases = dict.fromkeys(
+        (table, row.n) for table in ("phase-step", "phase-target") for row in of(rows, table)
+    )
+    with new_figure(3.4 * len(cases), 3.9) as figure:
+        panels = figure.subplots(1, len(cases), squeeze=False)[0]
+        names = sorted({row.name for table, n in cases for row in of(rows, table, n=n)})
+        for axes, (table, n) in zip(panels, cases, strict=True):
+            found = of(rows, table, n=n)
+            for k, name in enumerate(names):
+                part = [row for row in found if row.name == name]
+                if part:
+                    x, y = ([getattr(r, a) for r in part] for a in ("bandwidth", "latency"))
+                    axes.loglog(x, y, "s", ms=7, color=f"C{k}", label=name)
+            axes.set_title(f"a step, n = {n}" if table == "phase-step" else "to a target")
+            axes.set(xlabel="bandwidth, bit/s", ylabel="latency, s")
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize="small")
+    return figure
+
+
+def _measured(rows: Sequence[Row]) -> "Figure":
+    """Predicted over measured seconds."""
+    found = of(rows, "measured")
+    with new_figure(4.6, 4.2) as figure:
+        axes = figure.subplots()
+        for how, mark in (("fitted", "x"), ("held out", "o")):
+            for k, name in enumerate(dict.fromkeys(row.name for row in found)):
+                part = [row for row in found if row.name == name and row.how == how]
+                if part:
+                    x, y = ([getattr(r, a) for r in part] for a in ("reference", "value"))
+                    axes.loglog(x, y, mark, color=f"C{k}", label=f"{name}, {how}", alpha=0.8)
+        ends = np.array([min(r.reference for r in found), max(r.reference for r in found)])
+        axes.loglog(ends, ends, color=GREY, lw=1)
+        axes.set(xlabel="measured seconds per step", ylabel="predicted")
+        axes.legend(fontsize="small")
+    return figure
