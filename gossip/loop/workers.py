@@ -48,7 +48,7 @@ class Workers:
         return sampler.stretch(t, share)
 
     def weighted(self, gradient: Gradient, labels: Tensor, sampler: Sampler) -> Gradient:
-        """`gradient` of the samples with `labels` [1, c], such that the mean over processes is g_a."""
+        """`gradient` of samples with `labels` [1, c], so that its mean over processes is g_a."""
         weight = labels.shape[1] * self.processes / (sampler.n * sampler.batch_size)
 
         def take(x: Tensor) -> Gradients:
