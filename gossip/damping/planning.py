@@ -16,6 +16,8 @@ class Planned(NamedTuple):
     epoch: float
     """Samples before it, divided by N."""
     damping: Damping
+    samples: int
+    """Samples before it."""
 
 
 def planned(
@@ -47,7 +49,7 @@ def planned(
     state, update, samples, end = damper.init(), 0, 0, round(epochs * population, 6)
     while samples < end:
         damping, state = damper.update(Seen(update, samples, population, learners), state)
-        yield Planned(update, samples / population, damping)
+        yield Planned(update, samples / population, damping, samples)
         drawn = learners * damping.batch
         next_epoch = (samples // population + 1) * population
         samples = min(samples + drawn, next_epoch) if whole_epochs else samples + drawn

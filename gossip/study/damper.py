@@ -8,7 +8,7 @@ from gossip.damping import DAMPERS, Damper, planned
 from gossip.data import Sampler
 from gossip.errors import UserError
 from gossip.keyvalue import converted, parse_options
-from gossip.rates import Rule
+from gossip.rates import Rule, Span
 from gossip.task import Task
 
 
@@ -18,26 +18,25 @@ def damper(config: Config, sampler: Sampler) -> Damper | None:
     Raises:
         UserError: an option that the damper does not have, or a batch that cannot be drawn.
     """
-    chosen, largest = config.damping, sampler.largest_batch
-    if chosen.damping == "none":
+    if config.damping.damping == "none":
         return None
-    made = told(config)
-    if made.max_batch is not None and largest < made.max_batch < math.inf:
-        raise UserError(
-            f"max_batch={made.max_batch:g}: {sampler.num_samples} samples among {sampler.n} "
-            f"learners are {largest} for each; give at most that, or inf"
-        )
-    if chosen.damping == "noise-scale" and sampler.n == 1:
+    if config.damping.damping == "noise-scale" and sampler.n == 1:
         raise UserError(
             "damping noise-scale compares the gradients of several learners: use --learners 2 or "
             "more, which one process can host"
         )
+    made, largest = named(config, sampler.num_samples, sampler.largest_batch), sampler.largest_batch
     # Where shards have unequal sizes, the smallest decides, and not N // n.
     return replace(made, max_batch=largest) if _has_default_cap(made) else made
 
 
-def told(config: Config) -> Damper:
-    """The damper that a config names, before anything is known of the samples.
+def named(config: Config, samples: int, largest: int) -> Damper:
+    """The damper that a config names.
+
+    Args:
+        config: of the run.
+        samples: N.
+        largest: samples that there are for each learner.
 
     Raises:
         UserError: an option that it does not have or that cannot be run.
@@ -47,7 +46,13 @@ def told(config: Config) -> Damper:
     if "max_batch" in given:
         raise UserError("damping option 'max_batch' has a flag: --max-batch")
     options = converted(f"damping {chosen.damping}", kind, given)
-    return kind(initial=config.data.batch_size, max_batch=chosen.max_batch, **options)
+    made = kind(initial=config.data.batch_size, max_batch=chosen.max_batch, **options)
+    if made.max_batch is not None and largest < made.max_batch < math.inf:
+        raise UserError(
+            f"max_batch={made.max_batch:g}: {samples} samples among {config.gossip.learners} "
+            f"learners are {largest} for each; give at most that, or inf"
+        )
+    return made
 
 
 def check(config: Config, task: Task, rule: Rule) -> None:
@@ -88,12 +93,27 @@ def needs_squares(made: Damper | None, rule: Rule) -> bool:
 
 def updates(made: Damper | None, rule: Rule, config: Config, samples: int) -> int:
     """Updates of a run; at most so many, where the rule or the damper follows gradients."""
-    steps = max(1, math.ceil(rule.most_steps))
     if made is None or made.observes or rule.counts_tau:
-        return steps
+        return max(1, math.ceil(rule.most_steps))
+    return len(spans(made, rule.most_steps, config, samples))
+
+
+def spans(made: Damper, steps: float, config: Config, samples: int) -> list[Span]:
+    """The steps of a run as long as `steps` of the first batch, by a damper that follows a plan.
+
+    Raises:
+        UserError: it follows no plan.
+    """
     learners = config.gossip.learners
-    epochs = rule.most_steps * learners * config.data.batch_size / samples
-    return sum(1 for _ in planned(made, epochs, samples, learners=learners))
+    unit = learners * config.data.batch_size
+    return [
+        Span(
+            plan.samples / unit,
+            (plan.samples + learners * plan.damping.batch) / unit,
+            plan.damping.lr_factor,
+        )
+        for plan in planned(made, steps * unit / samples, samples, learners=learners)
+    ]
 
 
 def idle(config: Config) -> list[str]:

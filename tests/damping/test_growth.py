@@ -26,7 +26,11 @@ from gossip.loop.growth import measured
 from gossip.loop.workers import Workers
 from gossip.rates import Norms
 from gossip.runs.dispatch import check
+from gossip.schedule import courses
+from gossip.schedule.__main__ import main, steps
+from gossip.schedule.course import ONE_LAYER
 from gossip.study import prepare
+from gossip.study.rate_rule import budget, rule
 from gossip.task import Gradients
 from tests.problems import digits_task
 from tests.rates import cases
@@ -111,10 +115,10 @@ def test_a_batch_may_be_larger_than_the_training_set():
     assert sorted(stream[:7]) == sorted(stream[7:14]) == list(range(7))
 
 
-@pytest.mark.parametrize("rule", ["constant", *cases.RULES])
+@pytest.mark.parametrize("method", ["constant", *cases.RULES])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_damper_that_never_grows_changes_no_bit(name, rule):
-    rate = Rate(lr=0.05, momentum=0.9, **cases.RULES.get(rule, {}))
+def test_a_damper_that_never_grows_changes_no_bit(name, method):
+    rate = Rate(lr=0.05, momentum=0.9, **cases.RULES.get(method, {}))
     damped = replace(config(name, options=("factor=1",)), rate=rate)
     outcome, rows = run(damped)
     plain, plain_rows = run(replace(damped, damping=Damping()))
@@ -323,3 +327,26 @@ def test_batch_norm_needs_a_least_batch_where_the_loss_may_rise():
     damping = replace(chosen.damping, damping_options=options)
     outcome, _ = run(replace(chosen, damping=damping))
     assert outcome.state.x.isfinite().all()
+
+
+@pytest.mark.parametrize("damping", ["geodamp", "cntsdamp-lr"])
+def test_the_printed_schedule_is_what_the_run_then_has(damping):
+    rate = Rate(lr=0.2, scaling="sqrt", warmup="fixed", warmup_steps=4, decay="cosine")
+    watched = Monitoring(monitor="cheap", monitor_every=1)
+    chosen = replace(config("ssgd", damping), rate=rate, monitoring=watched)
+    printed = rule(rate, budget(chosen, N), ONE_LAYER)
+    (course,) = courses(printed, steps(chosen, printed, N)).values()
+    _, rows = run(chosen)
+    rows = steps_of(rows)
+    assert course.iterations == len(rows)
+    for row, told in zip(rows, map(course.row, range(1, len(rows) + 1)), strict=True):
+        assert row["lr"] == pytest.approx(told.lr, rel=1e-6)
+        assert row["batch_size"] == told.batch
+        assert told.epoch == pytest.approx(row["epoch"] + 4 * row["batch_size"] / N)
+
+
+def test_what_follows_a_loss_has_no_printed_schedule(capsys):
+    assert main(["--damping", "adadamp"]) == 2
+    assert "known only once it has run" in capsys.readouterr().err
+    assert main(["--damping", "geodamp", "--scaling", "lena"]) == 2
+    assert "leave --damping away" in capsys.readouterr().err
