@@ -24,6 +24,7 @@ from gossip.simulate.coupling import sentence as sentence_of_runs
 from gossip.simulate.outlook import Question, answers, sentence
 from gossip.simulate.scenario import Machines
 from gossip.stragglers import STRAGGLERS
+from topologies.terminal import lossy_output
 
 _WIDTH_OF_A_FILE = 140
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
