@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from gossip.damping.adaptive import AdaDamp, AdaDampNN, NoiseScale, RadaDamp
 from gossip.damping.base import Damper, Damping, Noise, Seen, State
+from gossip.damping.measured import AdaDamp, AdaDampNN
 from gossip.damping.planning import Planned, planned
+from gossip.damping.running import NoiseScale, RadaDamp
 from gossip.damping.timed import (
     CntsDampLR,
     ConstantBatch,

@@ -12,6 +12,8 @@ from gossip.errors import UserError
 
 LARGEST = 2**53
 """No damper asks for more: beyond it, floats do not count samples exactly."""
+DWELL, WAIT = 20, 100
+"""Of dampers that have to measure something: adadamp's."""
 
 
 class Noise(NamedTuple):
@@ -178,3 +180,12 @@ class Damper:
 def whole(batch: float) -> int:
     """The batch rounded up, from 1 to `LARGEST`; the last bits of a float are no sample more."""
     return max(1, math.ceil(round(min(batch, LARGEST), 9)))
+
+
+def grown(initial: float, first: float, now: float) -> int:
+    """Initial x first / now: the largest where nothing is left, 1 where it is not finite."""
+    if not (math.isfinite(first) and math.isfinite(now)):
+        return 1
+    if first <= 0:
+        return whole(initial)
+    return whole(initial * (first / now) if now > 0 else math.inf)

@@ -61,11 +61,9 @@ class Live:
 
     def indices(self, t: int) -> np.ndarray:
         """Samples of step t, [local, B]; or those that are this worker's share, [1, c]."""
-        return (
-            self.sampler.indices(t)
-            if self.workers is None
-            else self.workers.indices(self.sampler, t)
-        )
+        if self.workers is not None:
+            return self.workers.indices(self.sampler, t)
+        return self.sampler.indices(t)
 
 
 def begin(study: Study, algorithm: Startable, position: Position, start: Snapshot | None) -> Live:

@@ -55,8 +55,10 @@ def assert_same_walk(chosen, comm):
     return [row for row in rows if "batch_size" in row]
 
 
-@pytest.mark.parametrize("damping", OPTIONS)
-@pytest.mark.parametrize("name", ["ssgd", "dpsgd"])
+@pytest.mark.parametrize(
+    ("name", "damping"),
+    [*(("dpsgd", damping) for damping in OPTIONS), ("ssgd", "adadamp"), ("ssgd", "noise-scale")],
+)
 def test_batches_grow_alike_on_any_processes(name, damping):
     rows = assert_same_walk(config(name, damping), Mpi(N))
     assert len({row["batch_size"] for row in rows}) > 1
