@@ -168,11 +168,15 @@ def write_csv(made: Sequence[Row], path: Path) -> Path:
 
 
 def _at_epoch(comparison: Comparison, entry: Entry) -> float:
-    """Where a run is compared: its end is up to a step after the last epoch, but not a tau's."""
+    """Where a run is compared: its end is up to a step after the last epoch, but not a tau's.
+
+    A step of a batch that grows is up to an epoch long.
+    """
     end = comparison.base.epochs or math.inf
     at = end if comparison.at_epoch is None else comparison.at_epoch
     batch = entry.cell.learners * comparison.base.data.batch_size
-    return at if at < end else at + batch / comparison.samples
+    grows = entry.config.damping.damping != "none"
+    return at if at < end else at + (1.0 if grows else batch / comparison.samples)
 
 
 def _is_chosen(comparison: Comparison, entry: Entry, chosen: Mapping[Cell, Values]) -> bool:

@@ -13,8 +13,10 @@ from gossip.config import Config
 from gossip.config.presets import PRESETS, starting_point
 from gossip.data import DATASETS
 from gossip.errors import UserError
+from gossip.rates import Product, Span
 from gossip.schedule import show
 from gossip.schedule.course import ONE_LAYER, courses
+from gossip.study import damper as dampers
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from topologies.terminal import lossy_output
 
@@ -24,7 +26,7 @@ _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """Print the exact learning rate of every iteration of a run, without training.
+    """Print the exact learning rate and batch of every iteration of a run, without training.
 
     Takes the options of gossip.run. Where gradients decide the rate (adascale, lena, state-aware
     warm-ups), it prints what bounds it: all gradients equal, and all orthogonal.
@@ -85,14 +87,14 @@ def run(command: Command) -> None:
         if value is not None and value < 1:
             raise UserError(f"{name}={value}: it must be at least 1")
     rates = rule(config.rate, budget(config, samples(command)), ONE_LAYER)
-    runs = courses(rates)
+    runs = courses(rates, steps(config, rates, samples(command)))
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     for text in (
         show.heading(config, rates, runs),
         *(f"note: {n}" for n in show.notes(rates, runs)),
     ):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-    for warning in (*idle(config.rate), *warnings(rates)):
+    for warning in (*idle(config.rate), *dampers.idle(config), *warnings(rates)):
         print(f"gossip.schedule: note: {warning}", file=sys.stderr)
     console.print(show.table(runs, command.every))
     if command.csv is not None:
@@ -101,6 +103,18 @@ def run(command: Command) -> None:
         show.draw(
             runs, command.preset or f"{config.rate.scaling}, {config.rate.decay}", command.plot
         )
+
+
+def steps(config: Config, rates: Product, samples: int) -> list[Span] | None:
+    """All steps, where batches grow; None: each has the first batch.
+
+    Raises:
+        UserError: nobody knows them before the run.
+    """
+    if config.damping.damping == "none":
+        return None
+    damper = dampers.named(config, samples, samples // config.gossip.learners)
+    return dampers.spans(damper, rates.most_steps, config, samples)
 
 
 def samples(command: Command) -> int:

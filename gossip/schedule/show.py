@@ -12,7 +12,7 @@ from gossip.errors import UserError
 from gossip.rates import Product
 from gossip.rates.warmup import Ramp
 from gossip.report.figures import STYLE, save
-from gossip.schedule.course import Course, Row
+from gossip.schedule.course import Course
 
 _ROWS = 20
 _POINTS = 2_000
@@ -28,6 +28,8 @@ def heading(config: Config, rule: Product, runs: Mapping[str, Course]) -> str:
         f"training samples, {budget.steps_per_epoch:.7g} iterations an epoch",
         f"k         {budget.scale:.7g} = {batch} / {budget.baseline_batch or budget.batch}",
     ]
+    if config.damping.damping != "none":
+        lines.append(f"damping   {_damping(config, next(iter(runs.values())))}")
     for name, course in runs.items():
         if name:
             gain = f"gradient variance {course.gain:g}"
@@ -36,7 +38,8 @@ def heading(config: Config, rule: Product, runs: Mapping[str, Course]) -> str:
         lines += [
             f"peak rate {rate.lr * peak:.7g} = {rate.lr:g} x {peak:.7g} (scaling {rate.scaling})",
             f"warm-up   {_warmup(rate.warmup, course)}",
-            f"total     {_length(course, course.iterations)}",
+            f"total     {course.iterations:.7g} iterations, "
+            f"{course.epoch(course.iterations):.7g} epochs",
         ]
     return "\n".join(lines)
 
@@ -62,8 +65,8 @@ def table(runs: Mapping[str, Course], every: int | None) -> Table:
     shown = Table(header_style="bold")
     shown.add_column("iteration", justify="right")
     shown.add_column("epoch", justify="right")
-    for name in runs:
-        for column in Row._fields[2:]:
+    for name, course in runs.items():
+        for column in course.columns:
             shown.add_column(f"{column}\n{name}" if name else column, justify="right")
     chosen = {1}
     for course in runs.values():
@@ -73,8 +76,7 @@ def table(runs: Mapping[str, Course], every: int | None) -> Table:
     for i in sorted(chosen):
         cells = [str(i), f"{_epoch(runs, i):.6g}"]
         for course in runs.values():
-            row = course.row(i)[2:] if i <= course.iterations else ()
-            cells += [f"{number:.6g}" for number in row] or [""] * 4
+            cells += [f"{n:.6g}" for n in course.numbers(i)] or [""] * len(course.columns)
         shown.add_row(*cells)
     return shown
 
@@ -86,14 +88,14 @@ def write_csv(runs: Mapping[str, Course], path: Path) -> None:
         UserError: the file cannot be written.
     """
     ends = {name: f"_{name}" if name else "" for name in runs}
-    columns = [column + end for end in ends.values() for column in Row._fields[2:]]
+    columns = [column + ends[name] for name, run in runs.items() for column in run.columns]
     longest = max(course.iterations for course in runs.values())
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["iteration", "epoch", *columns])
             for i in range(1, longest + 1):
-                rows = (c.row(i)[2:] if i <= c.iterations else [""] * 4 for c in runs.values())
+                rows = (c.numbers(i) or [""] * len(c.columns) for c in runs.values())
                 writer.writerow([i, _epoch(runs, i), *(number for row in rows for number in row)])
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
@@ -137,13 +139,23 @@ def _warmup(kind: str, course: Course) -> str:
     return f"{ends} ({kind}){late}"
 
 
+def _damping(config: Config, course: Course) -> str:
+    """The damper and its first and last batch."""
+    first, last = (course.row(i).batch for i in (1, course.iterations))
+    batches = f"batch {first:.7g}" if first == last else f"batch {first:.7g} to {last:.7g}"
+    options = " ".join((config.damping.damping, *config.damping.damping_options))
+    return f"{options}, {batches} per learner"
+
+
 def _length(course: Course, iterations: float) -> str:
     epochs = iterations / course.rule.budget.steps_per_epoch
+    if course.spans:
+        return f"{epochs:.7g} epochs"
     return f"{iterations:.7g} iterations, {epochs:.7g} epochs"
 
 
 def _epoch(runs: Mapping[str, Course], iteration: int) -> float:
-    return iteration / next(iter(runs.values())).rule.budget.steps_per_epoch
+    return next(iter(runs.values())).epoch(iteration)
 
 
 def _nice(number: float) -> int:
