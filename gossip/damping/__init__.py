@@ -1,0 +1,50 @@
+"""Batches that grow: what decides the batch size of an update, every damper by name."""
+
+from collections.abc import Callable
+
+from gossip.damping.adaptive import AdaDamp, AdaDampNN, NoiseScale, RadaDamp
+from gossip.damping.base import Damper, Damping, Noise, Seen, State
+from gossip.damping.planning import Planned, planned
+from gossip.damping.timed import (
+    CntsDampLR,
+    ConstantBatch,
+    GeoDamp,
+    GeoDampLR,
+    GradientDescent,
+    PadaDamp,
+)
+
+DAMPERS: dict[str, Callable[..., Damper]] = {
+    "none": ConstantBatch,
+    "geodamp": GeoDamp,
+    "geodamp-lr": GeoDampLR,
+    "padadamp": PadaDamp,
+    "cntsdamp-lr": CntsDampLR,
+    "adadamp": AdaDamp,
+    "adadamp-nn": AdaDampNN,
+    "radadamp": RadaDamp,
+    "gradient-descent": GradientDescent,
+    "noise-scale": NoiseScale,
+}
+"""What `--damping` offers. A new damper is a dataclass with a formula and a line here."""
+
+__all__ = [
+    "DAMPERS",
+    "AdaDamp",
+    "AdaDampNN",
+    "CntsDampLR",
+    "ConstantBatch",
+    "Damper",
+    "Damping",
+    "GeoDamp",
+    "GeoDampLR",
+    "GradientDescent",
+    "Noise",
+    "NoiseScale",
+    "PadaDamp",
+    "Planned",
+    "RadaDamp",
+    "Seen",
+    "State",
+    "planned",
+]
