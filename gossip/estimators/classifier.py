@@ -140,7 +140,8 @@ class DampedClassifier(ClassifierMixin, DampedNet):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely class of each sample, [n]."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[likeliest]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy; y may be left away with a data set."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import Subset
 
-from gossip.engines import Arrays, Items
+from gossip.engines import Arrays, Items, parts
 from gossip.task.samples import Samples
 
 Encode = Callable[[np.ndarray], np.ndarray]
@@ -35,6 +35,15 @@ def samples_of(dataset: Any, encode: Encode) -> Samples:
         targets = np.zeros(n) if dataset.y is None else encode(np.asarray(dataset.y))
         return Arrays(dataset.X, targets)
     return Items(dataset)
+
+
+def in_order(dataset: Any, at_once: int) -> list[tuple[Any, Any]]:
+    """All samples, so many at once, with the targets as the user has them."""
+    samples = samples_of(dataset, lambda y: y)
+    numbers = parts(np.arange(len(samples)), at_once)
+    if isinstance(samples, Arrays):
+        return [(samples.inputs[part], samples.targets[part]) for part in numbers]
+    return [samples.batch(part) for part in numbers]
 
 
 def in_dtype(x: np.ndarray | Tensor, module: nn.Module) -> np.ndarray | Tensor:

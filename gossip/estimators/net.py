@@ -22,7 +22,7 @@ from gossip.engines import Engine, Part, Problem, connect, parts, workers_for
 from gossip.errors import UserError, said
 from gossip.estimators import picture
 from gossip.estimators.course import Course, Update, epoch
-from gossip.estimators.data import in_dtype, is_dataset, samples_of
+from gossip.estimators.data import in_dtype, in_order, is_dataset, samples_of
 from gossip.estimators.parameters import check_loss, check_optimizer, check_workers, damper_of
 from gossip.estimators.progress import ProgressLine
 from gossip.models import mlp
@@ -49,7 +49,7 @@ class DampedNet(NeuralNet):
     compile = False
     use_caching = "auto"
     torch_load_kwargs = None
-    virtual_params_: Mapping[str, Any] = {}  # noqa: RUF012 - replaced when a net is initialized
+    virtual_params_: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -232,16 +232,14 @@ class DampedNet(NeuralNet):
         return (inputs, got[1]) if isinstance(got, tuple) else inputs
 
     def get_dataset(self, X: Any, y: Any = None) -> Any:
-        """skorch's data set of X and y, in the module's numbers; any other as it is."""
+        """Skorch's data set of X and y, in the module's numbers; any other as it is."""
         return X if is_dataset(X) else Dataset(in_dtype(X, self.module_), y)
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
         """The updates of the next epochs; or all samples in order, to be judged."""
         if training:
             return self._updates_of(dataset)
-        samples = samples_of(dataset, lambda y: y)
-        numbers = parts(np.arange(len(samples)), JUDGED_AT_ONCE)
-        return [samples.batch(part) for part in numbers]
+        return in_order(dataset, JUDGED_AT_ONCE)
 
     def get_loss(self, y_pred: Any, y_true: Any, *args: Any, **kwargs: Any) -> Tensor:
         """The loss of a batch that is judged."""
@@ -337,7 +335,9 @@ class DampedNet(NeuralNet):
         size = self.grads_per_worker
         if "noise" in self._watches:
             size = min(size, max(1, samples // 2))  # from the difference between two parts
-        seeds = (int(generator(self.seed_, PASS, k, update).integers(2**31)) for k in range(samples))
+        seeds = (
+            int(generator(self.seed_, PASS, k, update).integers(2**31)) for k in range(samples)
+        )
         passes = [Part(part, next(seeds)) for part in parts(batch.indices, size)]
         total = self._engine.gradient(self._weights(), passes)
         loss = total.loss / total.samples

@@ -36,8 +36,9 @@ def damper_of(
     if isinstance(batch_size, Damper):
         made = _made(type(batch_size), options, lambda: replace(batch_size, **options))
     elif isinstance(batch_size, type) and issubclass(batch_size, Damper):
-        few = min(FIRST_BATCH, population, int(options.get("max_batch") or FIRST_BATCH))
-        options = {"initial": max(1, few)} | options
+        few = min(FIRST_BATCH, population)
+        most = options.get("max_batch") or few
+        options = {"initial": int(most) if 1 <= most < few else few} | options
         made = _made(batch_size, options, lambda: batch_size(**options))
     elif isinstance(batch_size, bool) or not hasattr(batch_size, "__index__"):
         raise UserError(
