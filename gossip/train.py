@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
-from gossip.algorithms import Algorithm, Gradient, State, Step
+from gossip.algorithms import Algorithm, Gradient, Rate, State, Step
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.comm.shutdown.position import Position
@@ -21,6 +21,8 @@ from gossip.loop.nonfinite import counted, note
 from gossip.loop.outcome import Outcome, TraceRows
 from gossip.loop.run_state import Live, begin, snapshot
 from gossip.loop.survivors import LostProcessError, can_lose
+from gossip.loop.training_set import looked
+from gossip.loop.workers import COLUMN as WORKERS
 from gossip.monitor import Moment
 from gossip.study import Study
 from gossip.task import Gradients
@@ -62,14 +64,15 @@ def train(
     try:
         while live.rates.progress < 1 and not outcome.verdict.hopeless:
             t = position.step = live.state.step
+            rate = step_rate(study, live, t)
             with clock("data"):
-                inputs, labels = study.task.train.batch(study.sampler.indices(t))
+                inputs, labels = study.task.train.batch(live.indices(t))
             gradient = clock.timed("gradient", step_gradient(study, live, t, inputs, labels))
             if live.loss_scale is not None:
                 gradient = live.loss_scale.judged(gradient, comm)
             with outcome.counting(comm):
                 state, step = algorithm.step(
-                    live.state, gradient, mixing_matrix(study, t), live.rates.at(t), comm
+                    live.state, gradient, mixing_matrix(study, t), rate, comm
                 )
             before, outcome.state = live.state, state
             live.losses.append(step.losses.expand(len(comm.hosted)))
@@ -93,19 +96,28 @@ def train(
     return outcome
 
 
+def step_rate(study: Study, live: Live, t: int) -> Rate:
+    """The rate of step t; where batches grow, its samples are decided first. Collective."""
+    if live.growth is None:
+        return live.rates.at(t)
+    live.sampler, span = live.growth.next(t, live.sampler, partial(looked, study, live))
+    return live.growth.watching(t, live.rates.at(t, span), study.comm)
+
+
 def step_gradient(study: Study, live: Live, t: int, inputs: Tensor, labels: Tensor) -> Gradient:
     """The gradient of step t as a function of the weights, [rows, d]."""
     take = partial(
         study.gradient,
         inputs=inputs,
         labels=labels,
-        squares=study.rule.needs_norms,
+        squares=study.needs_squares,
         buffers=live.buffers,
         seeds=study.seeds(t),
     )
     if live.loss_scale is not None:
         take = partial(take, scale=live.loss_scale.scale)
-    return _delayed(take, study.delay(t))
+    late = _delayed(take, study.delay(t))
+    return late if live.workers is None else live.workers.weighted(late, labels, live.sampler)
 
 
 def mixing_matrix(study: Study, t: int) -> csr_array:
@@ -173,6 +185,12 @@ def _observe(study: Study, live: Live, moment: Moment) -> TraceRows:
         {"step": t, "epoch": study.sampler.epoch(t), "train_loss": loss}
         for t, loss in zip(steps, mean_losses, strict=True)
     ]
+    if live.growth is not None:
+        more = live.growth.rows(study.sampler.num_samples)
+        rows = [row | own for row, own in zip(rows, more, strict=True)]
+        rows[-1]["lr_over_batch"] = moment.lr / rows[-1]["batch_size"]
+    if live.workers is not None:
+        rows[-1][WORKERS] = live.workers.count(live.sampler)
     seconds = outcome.clock.training()
     rows[-1] |= {"lr": moment.lr, "seconds": seconds, **skips, **values}
     rows[-1] |= {"learners": comm.n, **live.rates.values()}

@@ -179,6 +179,11 @@ def check(study: Study) -> None:
             f"ad-psgd with {comm.n} learners on {comm.processes} processes: it runs on one "
             f"process for each learner or on one for all; start {comm.n} or 1"
         )
+    if study.damper is not None:
+        raise UserError(
+            f"ad-psgd with damping {study.config.damping.damping}: learners that wait for nobody "
+            "have no update at which all batches grow; use --damping none, or dpsgd"
+        )
     if study.config.compute.scales_loss:
         raise UserError(
             "ad-psgd with amp fp16: learners that wait for nobody cannot leave out a step "

@@ -93,6 +93,10 @@ class Communicator(Protocol):
         """
         ...
 
+    def patient(self) -> None:
+        """From now on wait for averages asleep, where processes share memory, and do not look."""
+        ...
+
     def gather(self, x: Tensor) -> Tensor:
         """All learners' rows, [n, ...], from [local, ...], on every process."""
         ...

@@ -11,6 +11,7 @@ import topologies
 from gossip.algorithms import NAMES, NOISE_MODES, ORDERS
 from gossip.comm.connect import BACKENDS
 from gossip.config.compute import Compute
+from gossip.config.damping import Damping
 from gossip.config.fields import at_least, names, not_negative
 from gossip.config.reliability import Reliability
 from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS
@@ -253,6 +254,7 @@ class Config:
     data: Data = field(default_factory=Data)
     model: Model = field(default_factory=Model)
     rate: Rate = field(default_factory=Rate)
+    damping: Damping = field(default_factory=Damping)
     monitoring: Monitoring = field(default_factory=Monitoring)
     reliability: Reliability = field(default_factory=Reliability)
     compute: Compute = field(default_factory=Compute)

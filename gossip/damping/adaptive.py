@@ -19,38 +19,64 @@ class First(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaDamp(Damper):
+class Measured(Damper):
+    """What dampers share that measure the training set from time to time, and so may fall."""
+
+    dwell: int = DWELL
+    wait: int = WAIT
+    share: float = 1.0  # pyrefly: ignore[bad-override]
+    """Share of the training set that is measured; the paper's approximation is 0.1."""
+    min_batch: int = 1
+    """The smallest batch there can be; models with BatchNorm need 2."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        super().__post_init__()
+        if not 0 < self.share <= 1:
+            raise UserError(f"share={self.share}: it is a share of the training set, in (0, 1]")
+        if not 1 <= self.min_batch <= self.initial:
+            raise UserError(
+                f"min_batch={self.min_batch}: it must be from 1 to the first batch, {self.initial}"
+            )
+
+    @property
+    def least(self) -> int:
+        """As the option says."""
+        return self.min_batch
+
+    def begin(self) -> First:
+        """Nothing measured yet."""
+        return First()
+
+    def grown(self, first: float, now: float) -> int:
+        """B_0 first / now."""
+        return max(self.min_batch, _grown(self.initial, first, now))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaDamp(Measured):
     r"""A batch in inverse proportion to the loss that is left.
 
     .. math:: B_k = \Big\lceil B_0 \frac{F(w_0) - F^*}{F(w_k) - F^*} \Big\rceil
 
     F is the mean training loss, a pass over the training set (or a share of it) whenever it is
-    evaluated. A loss that is not finite gives B_k = 1, the noisiest batch; one at F* or below, the
-    largest.
+    evaluated. A loss above the first gives a smaller batch, one that is not finite the least, and
+    one at F* or below the largest.
 
     Reference: Sievert and Shah, SciPy 2021; Sievert, "Improving the convergence of SGD through
     adaptive batch sizes", arXiv 1910.08222.
     """
 
-    dwell: int = DWELL
-    wait: int = WAIT
     best_train_loss: float = 0.0
     """F*, the least loss there can be."""
-    share: float = 1.0  # pyrefly: ignore[bad-override]
-    """Share of the training set that F is measured on; the paper's approximation is 0.1."""
 
     observes: ClassVar[frozenset[str]] = frozenset({"training_loss"})
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         super().__post_init__()
-        _check_share(self.share)
         if not math.isfinite(self.best_train_loss):
             raise UserError(f"best_train_loss={self.best_train_loss}: it must be a number")
-
-    def begin(self) -> First:
-        """No loss yet."""
-        return First()
 
     def evaluated(self, seen: Seen, own: First) -> tuple[int, First]:
         """B_0 (F_0 - F*) / (F_k - F*)."""
@@ -62,11 +88,11 @@ class AdaDamp(Damper):
                 f"best_train_loss={self.best_train_loss} is not below the first training loss, "
                 f"{own.value + self.best_train_loss:g}: give the least that can be reached"
             )
-        return _grown(self.initial, own.value, left), own
+        return self.grown(own.value, left), own
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaDampNN(Damper):
+class AdaDampNN(Measured):
     r"""A batch in inverse proportion to the squared gradient of the training loss.
 
     .. math:: B_k = \lceil B_0 \|\nabla F(w_0)\|^2 / \|\nabla F(w_k)\|^2 \rceil
@@ -75,28 +101,14 @@ class AdaDampNN(Damper):
     set (or a share of it) whenever it is evaluated.
     """
 
-    dwell: int = DWELL
-    wait: int = WAIT
-    share: float = 1.0  # pyrefly: ignore[bad-override]
-    """Share of the training set that the gradient is taken on."""
-
     observes: ClassVar[frozenset[str]] = frozenset({"training_gradient_square"})
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        super().__post_init__()
-        _check_share(self.share)
-
-    def begin(self) -> First:
-        """No gradient yet."""
-        return First()
 
     def evaluated(self, seen: Seen, own: First) -> tuple[int, First]:
         """B_0 nu_0 / nu_k."""
         assert seen.training_gradient_square is not None
         square = seen.training_gradient_square
         own = First(square) if seen.update == 0 else own
-        return _grown(self.initial, own.value, square), own
+        return self.grown(own.value, square), own
 
 
 class Running(NamedTuple):
@@ -269,8 +281,3 @@ def _grown(initial: float, first: float, now: float) -> int:
 
 def _share(now: float, first: float) -> float:
     return now / first if first else 1.0
-
-
-def _check_share(share: float) -> None:
-    if not 0 < share <= 1:
-        raise UserError(f"share={share}: it is a share of the training set, in (0, 1]")

@@ -102,7 +102,7 @@ class Damper:
     initial: int = 1
     """B_0, the first batch."""
     max_batch: float | None = None
-    """B_max; None: the whole training set (N // n, where n learners draw); NaN: there is none."""
+    """B_max; None: the whole training set (N // n, where n learners draw); inf or NaN: none."""
     dwell: int = 1
     """Updates between two evaluations."""
     wait: int = 0
@@ -124,6 +124,11 @@ class Damper:
                 f"max_batch={self.max_batch:g} is below the first batch of {self.initial}: a batch "
                 "grows; give at least that, or nan for no cap"
             )
+
+    @property
+    def least(self) -> int:
+        """The smallest batch there can be."""
+        return self.initial
 
     def init(self) -> State:
         """The state before update 0."""

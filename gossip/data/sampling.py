@@ -1,5 +1,6 @@
 """The samples of each learner at each step: a pure function of seed and step."""
 
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 
@@ -27,6 +28,9 @@ class Sampler:
     With replacement, the B samples at step t are drawn evenly from the shard, at (seed, BATCHES,
     learner, t).
 
+    Where batches grow, streams are cut into pieces of other sizes from some step on (`grown`): what
+    a step gets depends on how many samples came before it, and on nothing else.
+
     Nothing depends on how learners are spread over processes or on which steps were asked for
     before; what is kept between calls only saves work.
     """
@@ -49,9 +53,11 @@ class Sampler:
     concentration: float = 0.5
     """Concentration of the Dirichlet distribution, for partition `dirichlet`."""
     since: int = 0
-    """First step of these n learners; before, there were more of them."""
+    """First step of these n learners with this B; before, there were more of them, or B another."""
     drawn: int = 0
     """Samples that all learners together had drawn until then."""
+    ahead: int = 0
+    """Samples that a learner is further in a shard of its own than t B."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be sampled, before anything runs."""
@@ -80,29 +86,63 @@ class Sampler:
         """Steps in which all learners together draw N samples."""
         return self.num_samples / (self.n * self.batch_size)
 
+    @property
+    def largest_batch(self) -> int:
+        """The largest B with which no learner meets a sample twice in a step."""
+        if self._is_shared:
+            return self.num_samples // self.n
+        return min(len(shard) for shard in self.shards)
+
     def epoch(self, t: int) -> float:
         """Samples drawn by all learners before step t, divided by N."""
-        return self._drawn_before(t) / self.num_samples
+        return self.drawn_before(t) / self.num_samples
+
+    def grown(self, batch_size: int, t: int) -> "Sampler":
+        """From step t on with batches of another size."""
+        if batch_size == self.batch_size:
+            return self
+        ahead = self._walked_before(t) - t * batch_size
+        return self.since_then(batch_size, since=t, drawn=self.drawn_before(t), ahead=ahead)
+
+    def since_then(self, batch_size: int, *, since: int, drawn: int, ahead: int) -> "Sampler":
+        """With batches of another size from some step on; a copy that keeps the orders made."""
+        later = copy(self)
+        parts = {"batch_size": batch_size, "since": since, "drawn": drawn, "ahead": ahead}
+        for name, value in parts.items():
+            object.__setattr__(later, name, value)
+        return later
 
     def without(self, left: range, n: int, t: int) -> "Sampler":
         """From step t on, for n learners of which `left` are here: some have been lost.
 
         They deal all samples among themselves anew, those of the lost included.
         """
-        return replace(self, n=n, hosted=left, since=t, drawn=self._drawn_before(t))
+        return replace(self, n=n, hosted=left, since=t, drawn=self.drawn_before(t))
 
     def indices(self, t: int) -> np.ndarray:
         """Samples of the hosted learners at step t, [local, B] int64."""
         if self.replacement:
             return np.stack([self._drawn(learner, t) for learner in self.hosted])
         if self._is_shared:
-            first = self._drawn_before(t) + self.hosted.start * self.batch_size
+            first = self.drawn_before(t) + self.hosted.start * self.batch_size
             positions = first + np.arange(len(self.hosted) * self.batch_size)
             return self._orders.take(positions[None]).reshape(len(self.hosted), self.batch_size)
-        return self._orders.take(t * self.batch_size + np.arange(self.batch_size)[None])
+        return self._orders.take(self._walked_before(t) + np.arange(self.batch_size)[None])
 
-    def _drawn_before(self, t: int) -> int:
+    def stretch(self, t: int, part: range) -> np.ndarray:
+        """Part of the n B samples that all learners together have at step t, [1, len(part)]."""
+        assert self._is_shared
+        assert not self.replacement
+        positions = self.drawn_before(t) + np.arange(part.start, part.stop)
+        return self._orders.take(positions[None]) if part else positions[None]
+
+    def drawn_before(self, t: int) -> int:
+        """Samples that all learners together draw before step t."""
         return self.drawn + (t - self.since) * self.n * self.batch_size
+
+    def _walked_before(self, t: int) -> int:
+        """Samples that a learner draws from a shard of its own before step t."""
+        return t * self.batch_size + self.ahead
 
     @property
     def _is_shared(self) -> bool:
@@ -159,11 +199,15 @@ class Orders:
         self._held = np.full((2, len(shards)), -1)
 
     def take(self, positions: np.ndarray) -> np.ndarray:
-        """Samples at positions [local or 1, k] of each stream, ascending, k at most a shard.
+        """Samples at positions [local or 1, k] of each stream, k that follow each other.
 
         Returns:
             [local, k].
         """
+        most = int(self._sizes.min())  # of the epochs of a stream, two are held at a time
+        if positions.shape[1] > most:
+            pieces = range(0, positions.shape[1], most)
+            return np.hstack([self.take(positions[:, k : k + most]) for k in pieces])
         epochs, offsets = np.divmod(positions, self._sizes)
         for column in (0, -1):
             self._hold(epochs[:, column])

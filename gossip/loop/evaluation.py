@@ -45,10 +45,19 @@ def statistics(study: Study, row: Tensor, buffers: Tensor | None) -> Tensor | No
 
 
 def evaluate(
-    task: Task, comm: Communicator, row: Tensor, samples: Samples, buffers: Tensor | None = None
+    task: Task,
+    comm: Communicator,
+    row: Tensor,
+    samples: Samples,
+    buffers: Tensor | None = None,
+    indices: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """Mean loss and share of errors of the model `row` [d]; each learner takes its part."""
-    parts = shares_of(np.arange(len(samples)), comm, by_learner=task.judged_by_batch)
+    """Mean loss and share of errors of the model `row` [d]; each learner takes its part.
+
+    Of the samples `indices`, or all.
+    """
+    indices = np.arange(len(samples)) if indices is None else indices
+    parts = shares_of(indices, comm, by_learner=task.judged_by_batch)
     scores = [task.evaluate(row, samples, part, buffers) for part in parts]
     total = torch.tensor(scores, dtype=torch.float64).reshape(-1, 3).sum(dim=0)
     loss, errors, count = comm.mean(total.unsqueeze(0)).tolist()
@@ -90,7 +99,7 @@ def finish(study: Study, live: Live) -> dict[str, float]:
     outcome.final = {"train_loss": train_loss, "train_error": train_error, **scores}
     return {
         "step": t,
-        "epoch": study.sampler.epoch(t),
+        "epoch": live.sampler.epoch(t),
         "seconds": outcome.clock.training(),
         "loss_mean_model": train_loss,
         **scores,

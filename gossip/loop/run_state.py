@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -9,10 +10,13 @@ from gossip.algorithms import Startable, State
 from gossip.algorithms.loss_scale import LossScale
 from gossip.checkpoint import Snapshot
 from gossip.comm.shutdown.failure import Position
+from gossip.data import Sampler
 from gossip.errors import UserError
 from gossip.loop.clock import Clock
+from gossip.loop.growth import Growth
 from gossip.loop.outcome import SAID, Outcome
 from gossip.loop.verdict import Verdict
+from gossip.loop.workers import Workers, workers
 from gossip.monitor import Monitor
 from gossip.rates import Controller
 from gossip.study import Study
@@ -25,14 +29,21 @@ OPTIMIZER = "optimizer/"
 class Live:
     """All that changes while a run goes on.
 
-    Nothing else does: batches, noise, topologies and probes are addressed by the step.
+    Nothing else does: noise, topologies and probes are addressed by the step, batches by the
+    samples before it.
     """
 
     outcome: Outcome
     rates: Controller
     monitor: Monitor
+    sampler: Sampler
+    """Of the last step; the study's, where batches do not grow."""
     buffers: Tensor | None
     """BatchNorm's running statistics, [local, b]."""
+    growth: Growth | None = None
+    """Where batches grow."""
+    workers: Workers | None = None
+    """Where not all processes compute."""
     loss_scale: LossScale | None = None
     """Where losses are scaled, in half precision."""
     losses: list[Tensor] = field(default_factory=list)
@@ -47,6 +58,14 @@ class Live:
     def state(self) -> State:
         """Weights, optimizer and number of steps."""
         return self.outcome.state
+
+    def indices(self, t: int) -> np.ndarray:
+        """Samples of step t, [local, B]; or those that are this worker's share, [1, c]."""
+        return (
+            self.sampler.indices(t)
+            if self.workers is None
+            else self.workers.indices(self.sampler, t)
+        )
 
 
 def begin(study: Study, algorithm: Startable, position: Position, start: Snapshot | None) -> Live:
@@ -65,12 +84,23 @@ def begin(study: Study, algorithm: Startable, position: Position, start: Snapsho
         Outcome(state, verdict, clock),
         Controller(study.rule, study.comm),
         study.make_monitor(),
+        study.sampler,
         task.init_buffers(local) if task.has_buffers else None,
+        growth(study),
+        workers(study),
         LossScale() if study.config.compute.scales_loss else None,
     )
+    if live.workers is not None:
+        study.comm.patient()
     if start is not None:
         _resume(live, start, study, shared=algorithm.shared)
     return live
+
+
+def growth(study: Study) -> Growth | None:
+    """The damper before the first step, if there is one."""
+    damper = study.damper
+    return None if damper is None else Growth(damper, damper.initial, damper.init())
 
 
 def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
@@ -107,6 +137,8 @@ def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
         "since": study.sampler.since,
         "drawn": study.sampler.drawn,
     }
+    if live.growth is not None:
+        facts["growth"] = live.growth.facts(live.sampler)
     if live.loss_scale is not None:
         facts["loss_scale"] = asdict(live.loss_scale)
     return Snapshot(step=live.state.step, rows=rows, shared=shared, facts=facts)
@@ -115,6 +147,8 @@ def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
 def _resume(live: Live, start: Snapshot, study: Study, *, shared: bool) -> None:
     try:
         _restore(live, start, shared=shared)
+        if live.growth is not None:
+            live.sampler = live.growth.restore(start.facts["growth"], study.sampler)
         live.rates.progress *= float(start.facts["most_steps"]) / study.rule.most_steps
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise UserError(

@@ -69,15 +69,16 @@ def remaining(name: str, lost: LostProcessError, requested: int) -> Remaining:
 def can_lose(study: Study, *, shared: bool) -> bool:
     """Whether a run is to go on without a lost process, and has no state that it would miss.
 
-    SSGD's one model may be a step further on some processes than on others, and rules that look at
-    all learners' gradients count them: such runs go on from a checkpoint.
+    SSGD's one model may be a step further on some processes than on others, rules that look at
+    all learners' gradients count them, and a damper counts their samples: such runs go on from a
+    checkpoint.
 
     Args:
         study: with its policy.
         shared: whether all learners have one model.
     """
     asked = study.config.reliability.on_failure == "continue"
-    return asked and not shared and not study.rule.needs_norms
+    return asked and not shared and not study.rule.needs_norms and study.damper is None
 
 
 def without_the_lost(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, Snapshot]:

@@ -68,9 +68,15 @@ def full(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> MeanModel
 
     Each learner walks through its contiguous share of N_j samples; one collective of d + 2.
     """
-    sums = _shared_sums(task, w_a, np.arange(len(task.train)), comm)
-    vector, loss = _means(comm.mean(sums.unsqueeze(0)))
-    return MeanModelGradient(vector, float(vector @ vector), 0.0, loss, len(task.train))
+    return of_samples(task, w_a, np.arange(len(task.train)), comm)
+
+
+def of_samples(
+    task: Task, w_a: Tensor, indices: np.ndarray, comm: Communicator
+) -> MeanModelGradient:
+    """The gradient over the training samples `indices`, taken for the whole set. Collective."""
+    vector, loss = _means(comm.mean(_shared_sums(task, w_a, indices, comm).unsqueeze(0)))
+    return MeanModelGradient(vector, float(vector @ vector), 0.0, loss, len(indices))
 
 
 def sampled(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> MeanModelGradient:

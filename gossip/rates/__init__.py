@@ -13,6 +13,7 @@ from gossip.rates.base import (
     Rated,
     Rule,
     Setting,
+    Span,
 )
 from gossip.rates.lena import lena
 from gossip.rates.product import Product
@@ -60,6 +61,7 @@ __all__ = [
     "Rated",
     "Rule",
     "Setting",
+    "Span",
     "gradient_variance",
     "layer_ratio",
 ]

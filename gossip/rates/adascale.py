@@ -83,7 +83,7 @@ class AdaScale:
         """State before step 0: no gradient seen yet."""
         return Moments()
 
-    def update(self, t: int, variance: Variance | None, state: Moments) -> tuple[Scale, Moments]:
+    def update(self, t: float, variance: Variance | None, state: Moments) -> tuple[Scale, Moments]:
         """The gain r_t of this step."""
         assert variance is not None
         if self.learners > 1 and variance.norms.finite:

@@ -97,11 +97,34 @@ class Observation:
     """g_a [d], if the algorithm has averaged the gradients and will step along it."""
     comm: Communicator
     """Communicator for statistics over all learners; a rule that needs none sends nothing."""
+    span: "Span | None" = None
+    """Where batches grow; None: from t to t + 1."""
 
     @property
     def direction(self) -> Tensor:
         """Gradients the optimizer will get, [rows, d]."""
         return self.gradients.values if self.mean is None else self.mean.unsqueeze(0)
+
+
+class Span(NamedTuple):
+    """Where a step lies in the time of a run, which is counted in samples.
+
+    The unit is n B samples, B the first batch: where batches do not grow, steps. Where they do, a
+    larger one is that much longer, and the lengths of a run, its warm-up and its decay stay the
+    same numbers of samples.
+    """
+
+    start: float
+    """Time before the step."""
+    end: float
+    """Time after it."""
+    lr_factor: float = 1.0
+    """What a damper multiplies the learning rate by."""
+
+    @property
+    def length(self) -> float:
+        """How many times this step's batch is larger than the first one."""
+        return self.end - self.start
 
 
 class Norms(NamedTuple):
@@ -119,6 +142,21 @@ class Norms(NamedTuple):
     def finite(self) -> bool:
         """Whether moving averages may take them in."""
         return bool(torch.isfinite(torch.stack(self)).all())
+
+    def of_first_batch(self, times: float, learners: int) -> "Norms":
+        r"""What they would be, on average, with batches as small as the first.
+
+        .. math::
+            \|g_i\|^2 + (q - 1) v, \qquad \|g_a\|^2 + (q - 1) v / n, \qquad
+            v = \tfrac{n}{n-1} (\overline{\|g_i\|^2} - \|g_a\|^2)
+
+        for batches q times as large: v is the variance of a learner's gradient. A rule's scale
+        belongs to the first batch; that it grows is the damper's affair.
+        """
+        if learners == 1 or times == 1:
+            return self
+        excess = (times - 1) * (self.squares - self.square_of_mean) * learners / (learners - 1)
+        return Norms(self.squares + excess, self.square_of_mean + excess / learners)
 
 
 def norms(observation: Observation, layers: tuple[Layer, ...]) -> Norms:
@@ -221,7 +259,7 @@ class Controller:
         self.state = rebuilt(self._rule.init(), "rates", numbers, tensors)
         self.progress = float(numbers["progress"])
 
-    def at(self, t: int) -> "Rate":
+    def at(self, t: int, span: Span | None = None) -> "Rate":
         """The rate of step t as a function of its weights and gradients.
 
         The function takes the rule's state from step t to t + 1, so it is called once a step; a
@@ -229,7 +267,8 @@ class Controller:
         """
 
         def rate(x: Tensor, gradients: Gradients, mean: Tensor | None = None) -> "float | Tensor":
-            rated = self._rule.update(Observation(t, x, gradients, mean, self._comm), self.state)
+            seen = Observation(t, x, gradients, mean, self._comm, span)
+            rated = self._rule.update(seen, self.state)
             self.state, self.progress, self.values = rated.state, rated.progress, rated.values
             return rated.lr
 

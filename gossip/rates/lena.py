@@ -53,7 +53,7 @@ class Lena:
     def init(self) -> None:
         """The averages are `GradientVariance`'s; there is no more state."""
 
-    def update(self, t: int, variance: Variance | None, state: None) -> tuple[Scale, None]:
+    def update(self, t: float, variance: Variance | None, state: None) -> tuple[Scale, None]:
         """Clipped gradient variances, [layers]."""
         assert variance is not None
         whole = torch.tensor(variance.whole, dtype=torch.float64)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gossip.rates.base import Budget, Norms, Observation, Rated, norms
+from gossip.rates.base import Budget, Norms, Observation, Rated, Span, norms
 from gossip.rates.decay import Decay
 from gossip.rates.ratio import LayerRatio
 from gossip.rates.scaling import Scale, Scaling
@@ -96,8 +96,12 @@ class Product:
 
     def update(self, observation: Observation, state: Memory) -> Rated:
         """alpha_k(t)."""
-        measured = norms(observation, self.layers) if self.needs_norms else None
-        paced, variance = self.pace(observation.step, measured, state)
+        t, measured = observation.step, None
+        span = observation.span or Span(t, t + 1)
+        if self.needs_norms:
+            measured = norms(observation, self.layers)
+            measured = measured.of_first_batch(span.length, self.budget.learners)
+        paced, variance = self.pace(span, measured, state)
         lr, ratio = paced.lr, None
         if self.ratio is not None:
             ratio = self.ratio(observation.x, observation.direction, self.layers)
@@ -106,24 +110,28 @@ class Product:
         values = partial(self._values, paced, variance, lr, ratio)
         return Rated(lr, paced.memory, paced.progress, values)
 
-    def pace(self, t: int, measured: Norms | None, state: Memory) -> tuple[Paced, Variance | None]:
-        """The rate of step t before the layer ratio, from norms alone."""
+    def pace(
+        self, span: Span, measured: Norms | None, state: Memory
+    ) -> tuple[Paced, Variance | None]:
+        """The rate of a step before the layer ratio, from norms alone."""
         variance, averages = None, state.averages
         if measured is not None:
             variance, averages = self.variance.update(measured, averages)
-        scale, scaling = self.scaling.update(t, variance, state.scaling)
+        scale, scaling = self.scaling.update(span.start, variance, state.scaling)
         gain: float | Tensor = 1.0
         if scale.gain is not None:
             gain = scale.gain
         elif variance is not None:
             gain = min(max(variance.whole, 1.0), float(self.budget.learners))
-        warm, warmup = self.warmup.update(t, gain, state.warmup)
-        tau = state.tau + (scale.tau or 0.0)
-        done, progress = t / self.budget.steps, (t + 1) / self.budget.steps
+        warm, warmup = self.warmup.update(span.start, gain, state.warmup, span.length)
+        tau = state.tau + (scale.tau or 0.0) * span.length
+        done, progress = span.start / self.budget.steps, span.end / self.budget.steps
         if scale.tau is not None:
             done, progress = floor(state.tau) / self.most_steps, tau / self.most_steps
         decay = self.decay(done)
         lr = self.base * decay * scale.factor * warm
+        if span.lr_factor != 1:
+            lr = lr * span.lr_factor
         memory = Memory(averages, scaling, warmup, tau)
         return Paced(lr, memory, progress, scale, warm, decay), variance
 

@@ -43,8 +43,8 @@ class Scaling(Protocol):
         """The state before step 0."""
         ...
 
-    def update(self, t: int, variance: Variance | None, state: Any) -> tuple[Scale, Any]:
-        """The scale at step t, and the next state."""
+    def update(self, t: float, variance: Variance | None, state: Any) -> tuple[Scale, Any]:
+        """The scale at time t, see `Span`, and the next state."""
         ...
 
 
@@ -60,7 +60,7 @@ class Constant:
     def init(self) -> None:
         """No state."""
 
-    def update(self, t: int, variance: Variance | None, state: None) -> tuple[Scale, None]:
+    def update(self, t: float, variance: Variance | None, state: None) -> tuple[Scale, None]:
         """The factor."""
         return Scale(self.nominal, None), state
 

@@ -42,8 +42,8 @@ class Warmup(Protocol):
         """The state before step 0."""
         ...
 
-    def update(self, t: int, gain: "float | Tensor", state: Any) -> Warm:
-        """The factor at step t."""
+    def update(self, t: float, gain: "float | Tensor", state: Any, length: float = 1.0) -> Warm:
+        """The factor of a step of this length at time t, see `Span`."""
         ...
 
     def values(self, state: Any) -> "dict[str, Tensor]":
@@ -73,9 +73,9 @@ class Ramp:
     def init(self) -> None:
         """No state."""
 
-    def update(self, t: int, gain: "float | Tensor", state: None) -> Warm:
+    def update(self, t: float, gain: "float | Tensor", state: None, length: float = 1.0) -> Warm:
         """warm(t)."""
-        done = min(1.0, (t + 1) / self.steps) if self.steps else 1.0
+        done = min(1.0, (t + length) / self.steps) if self.steps else 1.0
         return Warm(self.start + (1 - self.start) * done**self.power, state)
 
     def values(self, state: None) -> "dict[str, Tensor]":
@@ -122,9 +122,9 @@ class StateAware:
         zeros = torch.zeros(self.layers, dtype=torch.float64)
         return Sums(zeros, torch.full_like(zeros, torch.nan))
 
-    def update(self, t: int, gain: "float | Tensor", state: Sums) -> Warm:
+    def update(self, t: float, gain: "float | Tensor", state: Sums, length: float = 1.0) -> Warm:
         """warm_k(t), [layers]."""
-        total = state.total + gain
+        total = state.total + gain * length
         used = total if self.accumulate == "before" else state.total
         factor = (used / self.threshold).clamp(max=1.0)
         ended = torch.isnan(state.end) & (used >= self.threshold)

@@ -1,5 +1,6 @@
 """The runs of one command: each algorithm in turn, in a folder of its own, from where it was."""
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -114,7 +115,9 @@ class Job:
                 self._say(f"{name}: finished already")
                 return None
             start = take_up(folder, study, self._say)
-            on_first(comm, lambda: check_going_on(folder, start, study.steps))
+            # How many steps a damper that looks at losses will make, nobody knows.
+            steps = math.inf if study.damper and study.damper.observes else study.steps
+            on_first(comm, lambda: check_going_on(folder, start, steps))
         if start is None:
             study = from_the_start(study)
         elif left is None:
@@ -190,7 +193,7 @@ def is_finished(folder: Path, steps: int) -> bool:
     return ended and summary.get("steps_planned") == steps
 
 
-def check_going_on(folder: Path, start: Snapshot | None, steps: int) -> None:
+def check_going_on(folder: Path, start: Snapshot | None, steps: float) -> None:
     """Refuse to go on where that would lose something.
 
     Raises:

@@ -11,6 +11,7 @@ from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
 from gossip.config.places import keep_copy
+from gossip.loop import growth, workers
 from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
@@ -68,6 +69,10 @@ class Recorder:
             columns = (*COLUMNS, *LEVELS["full"], *LIPSCHITZ, *self._study.rule.columns)
             if self._study.config.compute.scales_loss:
                 columns = (*columns, LOSS_SCALE)
+            if self._study.damper is not None:
+                columns = (*columns, *growth.COLUMNS)
+            if self._study.config.damping.samples_per_worker:
+                columns = (*columns, workers.COLUMN)
             self._open((*columns, *self._columns))
             self._progress = ProgressLine(self._algorithm, self._study.steps)
             self._progress.__enter__()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from gossip.rates import Norms, Product
+from gossip.rates import Norms, Product, Span
 from gossip.rates.product import Memory, Paced
 from gossip.rates.warmup import Sums
 from gossip.task.layers import Layer
@@ -49,7 +49,7 @@ class Course:
         # The first step may differ (AdaScale's gain starts at 1); from the second on all are alike.
         self._states = [rule.init()]
         for t in range(2):
-            self._states.append(rule.pace(t, self._norms, self._states[t])[0].memory)
+            self._states.append(self._paced(t).memory)
         longest = ceil(rule.most_steps)
         self.iterations = self._first(lambda t: self._paced(t).progress >= 1, longest)
         """I, those of the whole run."""
@@ -69,7 +69,7 @@ class Course:
         )
 
     def _paced(self, t: int) -> Paced:
-        return self.rule.pace(t, self._norms, self._state(t))[0]
+        return self.rule.pace(Span(t, t + 1), self._norms, self._state(t))[0]
 
     def _state(self, t: int) -> Memory:
         if t < 2:

@@ -15,15 +15,16 @@ Take = Callable[..., Gradients]
 
 
 def of_steps(
-    compute: Compute, task: Task, sampler: Sampler, *, squares: bool
+    compute: Compute, task: Task, sampler: Sampler, *, squares: bool, one_size: bool = True
 ) -> tuple[Take, list[str]]:
     """How steps take gradients, and a note where that is not as it was to be.
 
     Args:
         compute: what is wanted.
         task: whose gradients.
-        sampler: of the batches, which have one shape.
-        squares: whether the rate looks at single gradients.
+        sampler: of the batches.
+        squares: whether the rate or the damper looks at single gradients.
+        one_size: whether all batches have one shape, which a recording needs.
 
     Raises:
         UserError: torch.compile or CUDA graphs are asked for, and do not work with the model.
@@ -31,7 +32,12 @@ def of_steps(
     if compute.compile:
         _try_compiler(task, sampler)
     asked = compute.cuda_graphs == "on"
-    auto = compute.cuda_graphs == "auto" and expected_to_pay(task, len(sampler.hosted))
+    if asked and not one_size:
+        raise UserError(
+            "cuda_graphs=on: a recorded step has one batch size, and here it changes (--damping, "
+            "--samples-per-worker); use --cuda-graphs off"
+        )
+    auto = one_size and compute.cuda_graphs == "auto" and expected_to_pay(task, len(sampler.hosted))
     if not (asked or auto):
         return task.gradient, []
     captured = Captured(task.gradient)

@@ -1,6 +1,5 @@
 """The study: all objects that the runs of one command share, made from its config."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +14,14 @@ from gossip.comm.base import Communicator
 from gossip.comm.startup.together import on_all
 from gossip.config import Config
 from gossip.config.compute import idle as idle_compute
+from gossip.damping import Damper
 from gossip.data import Dataset, Sampler, on_device, splits
 from gossip.errors import lookup
 from gossip.monitor import Monitor
 from gossip.rates import Rule
 from gossip.stragglers import Straggler
 from gossip.streams import PASS, generator
+from gossip.study import damper as dampers
 from gossip.study import parts
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from gossip.study.step_gradient import of_steps
@@ -48,6 +49,13 @@ class Study:
     """What the user should know before it starts."""
     straggler: Straggler | None = None
     """Who is slow on purpose, and when."""
+    damper: Damper | None = None
+    """What decides the batch of each step; None: it is always the same."""
+
+    @property
+    def needs_squares(self) -> bool:
+        """Whether the rate or the damper looks at the gradients of single learners."""
+        return dampers.needs_squares(self.damper, self.rule)
 
     def mixing_matrix(self, t: int) -> csr_array | None:
         """W of step t: the topology's next matrix every `mix_every` steps, None between."""
@@ -94,7 +102,6 @@ def prepare(config: Config, comm: Communicator) -> Study:
         validation=None if validation is None else on_device(validation, numerics.device),
         numerics=numerics,
     )
-    parts.check_batch(task, config.data.batch_size)
     sampler = Sampler(
         len(train),
         comm.n,
@@ -106,8 +113,11 @@ def prepare(config: Config, comm: Communicator) -> Study:
         labels=train.labels,
         concentration=config.data.concentration,
     )
+    damping = dampers.damper(config, sampler)
+    parts.check_batch(task, config.data.batch_size if damping is None else damping.least)
     length = budget(config, len(train))
     rates = rule(config.rate, length, task.layers)
+    dampers.check(config, task, rates)
     make_monitor = partial(
         Monitor,
         task,
@@ -121,7 +131,9 @@ def prepare(config: Config, comm: Communicator) -> Study:
     monitor = make_monitor()  # refuses a bad level or source now
     if monitor.needs_curvature:
         parts.check_curvature(task)
-    gradient, fallback = of_steps(config.compute, task, sampler, squares=rates.needs_norms)
+    squares = dampers.needs_squares(damping, rates)
+    one_size = damping is None and not config.damping.samples_per_worker
+    gradient, fallback = of_steps(config.compute, task, sampler, squares=squares, one_size=one_size)
     topology, remarks = parts.topology_and_remarks(config, comm.n)
     return Study(
         config,
@@ -131,11 +143,12 @@ def prepare(config: Config, comm: Communicator) -> Study:
         sampler,
         topology,
         rates,
-        max(1, math.ceil(rates.most_steps)),
+        dampers.updates(damping, rates, config, len(train)),
         gradient,
         make_monitor,
         (
             *idle(config.rate),
+            *dampers.idle(config),
             *idle_compute(config.compute, numerics, task.layers),
             *task.notes,
             *_idle_wire(config),
@@ -144,6 +157,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
             *remarks,
         ),
         parts.straggler(config),
+        damping,
     )
 
 

@@ -15,6 +15,7 @@ from experiments.date.rows import TABLE, Row, parsed_ratios, planned, read_csv, 
 from experiments.date.size import FULL, SMOKE, Study
 from gossip.config import Config
 from gossip.config.presets import PRESETS
+from gossip.rates import Span
 from gossip.study.rate_rule import budget, rule
 from gossip.task.layers import Layer
 
@@ -80,7 +81,7 @@ def test_legw_warms_up_over_the_baselines_updates_and_peaks_at_the_root() -> Non
     made = rule(config.rate, length, (Layer("w", 0, 1, (1,)),))
     rates, state = [], made.init()
     for t in range(math.ceil(length.steps)):
-        paced, _ = made.pace(t, None, state)
+        paced, _ = made.pace(Span(t, t + 1), None, state)
         rates.append(float(paced.lr))
         state = paced.memory
     updates = FULL.lenet.warmup * FULL.lenet.epochs * FULL.samples / FULL.lenet.baseline

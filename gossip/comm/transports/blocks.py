@@ -189,6 +189,10 @@ class Blocks(ABC):
         total /= self.processes
         return total.view(local.shape).to(x.device, x.dtype)
 
+    def patient(self) -> None:
+        """Take sums in shared memory however small they are; see `Communicator.patient`."""
+        self.sums_in_memory_from = 0
+
     def _check_alike(self, what: str, x: Tensor) -> None:
         """Check, at the first rows of each kind, that all processes have such; collective."""
         kind = Kind(what, x.shape, x.dtype)
