@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from experiments.bench import (
     cost_curve,
+    engines,
     exchange,
     interference,
     monitor,
@@ -51,6 +52,7 @@ TABLES: dict[str, Table] = {
     "rules": Table(
         "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True
     ),
+    "engines": Table("A growing batch on a Dask cluster", here=engines.rows),
     "cost_curve": Table("Learners stacked in one process", here=cost_curve.rows),
 }
 """All tables, in the order in which they are shown."""

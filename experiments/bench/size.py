@@ -38,6 +38,10 @@ class Size:
     curve: tuple[int, ...] = (16, 64, 256, 1024)
     """Learners in one process."""
     curve_models: tuple[str, ...] = ("softmax", "mlp 784-16-10")
+    engine_models: tuple[tuple[int, ...], ...] = (MLP_42K, MLP_670K, MLP_6M)
+    """Hidden layers of the models whose batches grow on a Dask cluster."""
+    engine_workers: tuple[int, ...] = (1, 2, 4)
+    """Dask workers that take part, at most."""
     dataset: str = "mnist_like"
     """Data of the learners in one process, the name of a function in `workload`."""
     share_of_memory: float = 0.5
@@ -78,6 +82,8 @@ SMOKE = Size(
     rate_studies=(("mlp", 2, 4),),
     curve=(2,),
     curve_models=("softmax",),
+    engine_models=((4,),),
+    engine_workers=(1,),
     dataset="few",
 )
 SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}

@@ -103,6 +103,7 @@ class Cluster:
 
     def _again_if_lost(self, task: Callable[..., Any], weights: Any, batch: Any) -> Sums:
         numbers = {name: value.detach().cpu().numpy() for name, value in weights.items()}
+        reason = ""
         for _ in range(ATTEMPTS):
             try:
                 return self._computed(task, numbers, batch)
@@ -154,17 +155,17 @@ class Cluster:
         alone_since: float | None = None
         while True:
             try:
-                self._dask.wait(future, timeout=POLL)
+                return future.result(timeout=POLL)
             except self._timeouts:
-                self._check_alive()
-                if self._workers():
-                    alone_since = None
-                    continue
-                alone_since = alone_since or time.monotonic()
-                if time.monotonic() - alone_since > self._patience:
-                    raise self._nobody() from None
+                if future.done():
+                    raise
+            self._check_alive()
+            if self._workers():
+                alone_since = None
                 continue
-            return future.result()
+            alone_since = alone_since or time.monotonic()
+            if time.monotonic() - alone_since > self._patience:
+                raise self._nobody()
 
     def _send_problem(self) -> None:
         key = f"problem-{self._name}-{next(self._calls)}"
@@ -229,7 +230,7 @@ def _tensors(arrays: Mapping[str, np.ndarray], device: str = "cpu") -> dict[str,
     return {name: torch.tensor(value, device=device) for name, value in arrays.items()}
 
 
-def _as_arrays(total: Sums) -> Sums:
+def _as_arrays(total: Any) -> Any:
     """For a message: arrays are sent as they lie in memory."""
     gradient, buffers = ({k: v.cpu().numpy() for k, v in part.items()} for part in total[:2])
     return total._replace(gradient=gradient, buffers=buffers)

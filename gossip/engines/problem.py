@@ -1,6 +1,5 @@
 """What is trained on what: the same object on every worker."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +30,7 @@ class Arrays:
 class Items:
     """A torch data set: items (input, target), collated as a DataLoader does."""
 
-    dataset: Sequence[Any]
+    dataset: Any
 
     def __len__(self) -> int:
         return len(self.dataset)

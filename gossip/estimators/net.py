@@ -43,6 +43,9 @@ class DampedNet(NeuralNet):
     and `__init__`, which here sets nothing but parameters.
     """
 
+    course_: Any
+    """A `Course`, from the first training on."""
+
     # What skorch's __init__ would set, of which nothing is a parameter here.
     initialized_ = False
     history_ = None
@@ -76,7 +79,7 @@ class DampedNet(NeuralNet):
         given = {name: value for name, value in locals().items() if name not in ("self", "routed")}
         given.pop("__class__", None)
         # Not by setattr: skorch would take a module for a component of its own.
-        vars(self).update(given, **routed)
+        self.__dict__.update(given, **routed)
 
     # Parameters -----------------------------------------------------------------------------------
 
@@ -96,7 +99,7 @@ class DampedNet(NeuralNet):
         for name in list(params):
             is_own = name in vars(self) and "__" not in name and name not in at_once
             if is_own or name.startswith("batch_size__"):
-                vars(self)[name] = params.pop(name)
+                self.__dict__[name] = params.pop(name)
         self._check_routes(params)
         return super().set_params(**params) if params else self
 
@@ -127,7 +130,7 @@ class DampedNet(NeuralNet):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the connection to a cluster, which is "dask" when it comes back."""
-        state = super().__getstate__()
+        state: Any = super().__getstate__()
         state.pop("_engine", None)
         if not isinstance(state["engine"], str):
             state["engine"] = "dask"

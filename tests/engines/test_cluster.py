@@ -3,11 +3,8 @@
 All in one module, with one cluster: starting its workers is what these tests cost.
 """
 
-import os
-import signal
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,39 +18,16 @@ from gossip.engines import Arrays, Here, Part, Problem, connect, parts  # noqa: 
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
+from tests.engines.modules import Broken, Mortal
 
 N, FEATURES = 48, 3
-
-
-class Mortal(nn.Module):
-    """A linear map, whose process is killed in the first pass after `mark` has been made."""
-
-    def __init__(self, mark: str, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.mark = mark
-        self.layers = nn.Sequential(
-            nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Dropout(dropout), nn.Linear(4, 1)
-        ).double()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        try:
-            Path(self.mark).rename(f"{self.mark}.gone")
-        except FileNotFoundError:
-            return self.layers(x)
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
-
-
-class Broken(nn.Linear):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        raise ZeroDivisionError("in the user's module")
 
 
 @pytest.fixture(scope="module")
 def address():
     """Two worker processes; clients that are connected to an address scale nothing."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         yield cluster.scheduler_address
 
@@ -70,7 +44,7 @@ def threads():
     """A cluster inside this process, whose workers cost nothing to start."""
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -115,6 +89,7 @@ def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(
     def trained(engine):
         return DampedRegressor(
             Mortal,
+            module__features=FEATURES,
             module__mark=str(tmp_path / "mark"),
             module__dropout=0.25,
             batch_size=PadaDamp,
@@ -191,7 +166,7 @@ def test_a_module_that_cannot_be_pickled_is_refused(client):
 
 def test_a_cluster_without_workers_is_refused_after_a_while(address):
     with (
-        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster.scheduler_address, set_as_default=False) as client,
         pytest.raises(UserError, match=r"no worker for 0\.2 s: start one"),
     ):
