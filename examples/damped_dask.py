@@ -19,13 +19,15 @@ def main() -> None:
     """Train in this process and on the cluster: the same weights, to rounding."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--scheduler", help="address of a cluster that is running")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--workers", type=int, default=2, help="at most so many")
     options = parser.parse_args()
 
     X, y = load_digits(return_X_y=True)
     model = DampedClassifier(
+        module__widths=(512, 512),
         optimizer=SGD,
+        optimizer__momentum=0.9,
         lr=0.05,
         batch_size=GeoDamp,
         batch_size__initial=64,

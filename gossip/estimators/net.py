@@ -172,6 +172,7 @@ class DampedNet(NeuralNet):
             "partial_fit__calls": 0,
             "score__calls": 0,
         }
+        self.initialized_ = False  # or skorch says that it makes them anew
         return super().initialize()
 
     def initialize_module(self) -> "DampedNet":

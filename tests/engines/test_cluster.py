@@ -18,7 +18,7 @@ from gossip.engines import Arrays, Here, Part, Problem, connect, parts  # noqa: 
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
-from tests.engines.modules import Broken, Mortal
+from tests.engines.modules import Broken, Mortal  # noqa: E402
 
 N, FEATURES = 48, 3
 
