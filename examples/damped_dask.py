@@ -1,7 +1,7 @@
 """Batches that grow on a Dask cluster whose workers grow with them.
 
 python examples/damped_dask.py starts workers here; --scheduler tcp://... takes those of a cluster.
-Needs pip install 'gossip-sgd[sklearn,dask]'.
+Needs the extras gossip-sgd[sklearn,dask].
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Digits with batches that grow, through a pipeline and a grid search.
 
-python examples/damped_sklearn.py; needs pip install 'gossip-sgd[sklearn]'.
+python examples/damped_sklearn.py; needs the extra gossip-sgd[sklearn].
 """
 
 import argparse

@@ -6,6 +6,7 @@ is this process's only; the workers have their own.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ BATCH, PART = 512, 128
 
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
-    """A case for each model; all sides take turns on the same cluster."""
+    """A case for each model; all sides take turns on the same cluster. None without Dask."""
+    if find_spec("distributed") is None:
+        meeting.say("engines: left out, Dask is not installed (the extra gossip-sgd[dask])")
+        return
     for widths in size.engine_models:
         problem = _problem(widths)
         weights = {name: p.detach() for name, p in problem.module.named_parameters()}

@@ -43,8 +43,8 @@ class Engine(Protocol):
         """Sums over samples of the loss of the module as it is judged, see `loss_sums`."""
         ...
 
-    def close(self) -> None:
-        """Let go of the data, and of the workers that were asked for."""
+    def close(self, *, keep_workers: bool = False) -> None:
+        """Let go of the data, and of the workers that were asked for, unless more is to come."""
         ...
 
 

@@ -95,10 +95,10 @@ class Cluster:
         """Sums over samples of the loss."""
         return self._again_if_lost(loss, weights, batch)
 
-    def close(self) -> None:
-        """Let go of the data, and of the workers that were asked for."""
+    def close(self, *, keep_workers: bool = False) -> None:
+        """Let go of the data, and of the workers that were asked for, unless more is to come."""
         self._held = None
-        if self._client.status == "running" and self._asked is not None:
+        if self._client.status == "running" and self._asked is not None and not keep_workers:
             self.scale(max(1, self._before))
 
     def _again_if_lost(self, task: Callable[..., Any], weights: Any, batch: Any) -> Sums:
@@ -125,7 +125,7 @@ class Cluster:
             raise self._dask.exceptions.WorkerStartTimeoutError(0, 1, 0)
         number = f"{self._name}-{next(self._calls)}"
         key = f"weights-{number}"
-        sent = self._client.scatter({key: numbers}, workers=taking_part[:1], hash=False)[key]
+        sent = self._client.scatter({key: numbers}, hash=False)[key]
         shares = [part.tolist() for part in np.array_split(np.arange(len(batch)), len(taking_part))]
         submit = self._client.submit
         level = [

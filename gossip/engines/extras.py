@@ -5,6 +5,9 @@ from types import ModuleType
 
 from gossip.errors import UserError
 
+NEEDS = {"sklearn": "scikit-learn skorch", "dask": "distributed"}
+"""Extra -> the libraries it brings."""
+
 
 def extra(module: str, name: str) -> ModuleType:
     """The module, of the extra `name`.
@@ -17,5 +20,6 @@ def extra(module: str, name: str) -> ModuleType:
     except ImportError as error:
         library = module.partition(".")[0]
         raise UserError(
-            f"{library} cannot be imported ({error}): pip install 'gossip-sgd[{name}]'"
+            f"{library} cannot be imported ({error}): pip install {NEEDS[name]} (the extra "
+            f"gossip-sgd[{name}])"
         ) from error

@@ -29,5 +29,5 @@ class Here:
         """Sums over samples of the loss."""
         return loss_sums(self._problem, weights, batch)
 
-    def close(self) -> None:
+    def close(self, *, keep_workers: bool = False) -> None:
         """Nothing is held elsewhere."""

@@ -128,7 +128,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         X, y = self._taken(X, y, classes, reset=begins)
         if begins:
             self.initialize()
-        self._train(X, y, 1)
+        self._train(X, y, 1, more=True)
         self.meta_["partial_fit__calls"] += 1
         return self
 

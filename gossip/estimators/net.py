@@ -252,8 +252,8 @@ class DampedNet(NeuralNet):
 
     # Training -------------------------------------------------------------------------------------
 
-    def _train(self, X: Any, y: Any, epochs: int) -> None:
-        """Train for so many epochs from where it is."""
+    def _train(self, X: Any, y: Any, epochs: int, *, more: bool = False) -> None:
+        """Train for so many epochs from where it is; with `more`, another call is expected."""
         start = time.perf_counter()
         self.epochs_asked_ = epochs
         check_workers(self.min_workers, self.max_workers, self.grads_per_worker)
@@ -267,7 +267,7 @@ class DampedNet(NeuralNet):
             finally:
                 self.notify("on_train_end", X=X, y=y)
         finally:
-            self._engine.close()
+            self._engine.close(keep_workers=more)
             del self._engine
         self.meta_["partial_fit__time"] += time.perf_counter() - start
 
@@ -281,7 +281,6 @@ class DampedNet(NeuralNet):
         elif type(damper.begin()) is not type(self.course_.state.own):
             self.course_.state = damper.init()  # set_params has given another one
         problem = Problem(self.module_, self._shaped_loss(), samples, self.device)
-        self._engine.scale(self.min_workers)
         self._engine.hold(problem)
 
         def measure(fields: frozenset[str], update: int) -> dict[str, Any]:

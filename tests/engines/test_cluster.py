@@ -144,6 +144,8 @@ def test_workers_are_asked_for_and_given_back(threads):
         grown = engine.gradient(weights, batch)
     for name, value in alone.gradient.items():
         assert torch.allclose(grown.gradient[name], value, rtol=0, atol=1e-12)
+    engine.close(keep_workers=True)
+    assert len(threads.cluster.worker_spec) == 2
     engine.close()
     assert len(threads.cluster.worker_spec) == 1
 
