@@ -65,6 +65,7 @@ def state(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in module.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_number_of_workers_gives_the_same_update(client, workers):
     given = problem(nn.Sequential(nn.Linear(FEATURES, 4), nn.Dropout(0.5), nn.Linear(4, 1)))
@@ -83,6 +84,7 @@ def test_any_number_of_workers_gives_the_same_update(client, workers):
     there.close()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(client, tmp_path):
     inputs, targets = data()
 
@@ -112,6 +114,7 @@ def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(
     client.wait_for_workers(2)
 
 
+@pytest.mark.slow
 def test_the_tasks_have_names_that_say_what_they_do(client):
     engine = Cluster(client)
     engine.hold(problem(nn.Linear(FEATURES, 1)))
@@ -125,6 +128,7 @@ def test_the_tasks_have_names_that_say_what_they_do(client):
     assert {"gradient", "sum", "weights", "problem"} <= set(client.run_on_scheduler(names))
 
 
+@pytest.mark.slow
 def test_what_the_users_module_raises_is_raised(client):
     engine = Cluster(client)
     engine.hold(problem(Broken(FEATURES, 1)))
@@ -150,8 +154,8 @@ def test_workers_are_asked_for_and_given_back(threads):
     assert len(threads.cluster.worker_spec) == 1
 
 
-def test_a_client_that_is_closed_is_refused(address):
-    client = distributed.Client(address, set_as_default=False)
+def test_a_client_that_is_closed_is_refused(threads):
+    client = distributed.Client(threads.cluster.scheduler_address, set_as_default=False)
     client.close()
     with pytest.raises(UserError, match=r"the Dask Client is closed.*make a new Client"):
         connect(client)
@@ -159,14 +163,14 @@ def test_a_client_that_is_closed_is_refused(address):
         DampedRegressor(engine=client).fit(*data())
 
 
-def test_a_module_that_cannot_be_pickled_is_refused(client):
+def test_a_module_that_cannot_be_pickled_is_refused(threads):
     module = nn.Linear(FEATURES, 1)
     module.lock = threading.Lock()
     with pytest.raises(UserError, match=r"the module Linear cannot be pickled.*engine='here'"):
-        Cluster(client).hold(problem(module))
+        Cluster(threads).hold(problem(module))
 
 
-def test_a_cluster_without_workers_is_refused_after_a_while(address):
+def test_a_cluster_without_workers_is_refused_after_a_while():
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster.scheduler_address, set_as_default=False) as client,
