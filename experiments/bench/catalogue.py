@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from experiments.bench import (
     cost_curve,
+    engines,
     exchange,
     interference,
     monitor,
@@ -52,6 +53,7 @@ TABLES: dict[str, Table] = {
     "rules": Table(
         "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True
     ),
+    "engines": Table("A growing batch on a Dask cluster", here=engines.rows),
     "cost_curve": Table("Learners stacked in one process", here=cost_curve.rows),
     "simulate": Table(
         "The simulator of time: steps per second that it simulates", here=simulated.rows

@@ -41,6 +41,10 @@ class Size:
     simulated_learners: tuple[int, ...] = (16, 256, 4096)
     """Learners that the simulator of time has."""
     simulated_steps: int = 10_000
+    engine_models: tuple[tuple[int, ...], ...] = (MLP_42K, MLP_670K, MLP_6M)
+    """Hidden layers of the models whose batches grow on a Dask cluster."""
+    engine_workers: tuple[int, ...] = (1, 2, 4)
+    """Dask workers that take part, at most."""
     dataset: str = "mnist_like"
     """Data of the learners in one process, the name of a function in `workload`."""
     share_of_memory: float = 0.5
@@ -83,6 +87,8 @@ SMOKE = Size(
     curve_models=("softmax",),
     simulated_learners=(4,),
     simulated_steps=3,
+    engine_models=((4,),),
+    engine_workers=(1,),
     dataset="few",
 )
 SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}

@@ -59,3 +59,29 @@ def test_the_resnet_runs():
         sys.executable, "examples/resnet.py", "--width", "2", "--samples", "64", "--epochs", "1"
     )
     assert text.startswith("epoch 1: accuracy ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("skorch") is None, reason="skorch is not installed")
+def test_a_grid_search_in_two_processes_over_batches_that_grow(tmp_path):
+    picture = tmp_path / "schedule.png"
+    text = output(
+        sys.executable, "examples/damped_sklearn.py", "--epochs", "6", "--picture", str(picture)
+    )
+    assert text.count("of what was held out") == 4
+    assert float(re.search(r"test accuracy: ([\d.]+)%", text)[1]) > 90
+    assert picture.stat().st_size > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    None in (find_spec("skorch"), find_spec("distributed")), reason="the extras are not installed"
+)
+def test_a_dask_cluster_comes_to_the_weights_of_one_process():
+    text = output(sys.executable, "examples/damped_dask.py", "--epochs", "3")
+    assert re.findall(r"epoch (\d+): batch (\d+)", text) == [
+        ("1", "64"),
+        ("2", "256"),
+        ("3", "1024"),
+    ]
+    assert float(re.search(r"largest difference of a weight: ([\d.e+-]+)", text)[1]) < 1e-4

@@ -1,0 +1,60 @@
+"""From what users hand over to samples, in the numbers that the module computes with."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from skorch.dataset import Dataset
+from torch import Tensor, nn
+from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import Subset
+
+from gossip.engines import Arrays, Items, parts
+from gossip.task.samples import Samples
+
+Encode = Callable[[np.ndarray], np.ndarray]
+"""Targets as the user has them -> as the loss wants them."""
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether it is a torch data set, of items (input, target)."""
+    return isinstance(x, TorchDataset)
+
+
+def samples_of(dataset: Any, encode: Encode) -> Samples:
+    """The samples of a data set, or of a part of one that `train_split` has made."""
+    if isinstance(dataset, Subset):
+        whole = samples_of(dataset.dataset, encode)
+        indices = np.asarray(dataset.indices, dtype=np.int64)
+        if isinstance(whole, Arrays):
+            return Arrays(whole.inputs[indices], whole.targets[indices])
+        return Items(dataset)
+    if isinstance(dataset, Dataset):
+        n = len(dataset.X)
+        targets = np.zeros(n) if dataset.y is None else encode(np.asarray(dataset.y))
+        return Arrays(dataset.X, targets)
+    return Items(dataset)
+
+
+def in_order(dataset: Any, at_once: int) -> list[tuple[Any, Any]]:
+    """All samples, so many at once, with the targets as the user has them."""
+    samples = samples_of(dataset, lambda y: y)
+    numbers = parts(np.arange(len(samples)), at_once)
+    if isinstance(samples, Arrays):
+        return [(samples.inputs[part], samples.targets[part]) for part in numbers]
+    return [samples.batch(part) for part in numbers]
+
+
+def in_dtype(x: np.ndarray | Tensor, module: nn.Module) -> np.ndarray | Tensor:
+    """Arrays in the floats of the module's weights; tensors stay as they are: token ids, say."""
+    if isinstance(x, Tensor):
+        return x
+    dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+    number = torch.empty((), dtype=dtype)
+    return x.astype(number.numpy().dtype if dtype != torch.bfloat16 else np.float32, copy=False)
+
+
+def all_targets(dataset: Any) -> np.ndarray:
+    """The targets of a data set, item by item."""
+    return np.asarray([np.asarray(dataset[k][1]) for k in range(len(dataset))])

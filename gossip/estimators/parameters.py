@@ -1,0 +1,120 @@
+"""From the parameters of an estimator to a damper, a loss and an optimizer, or one sentence."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from gossip.damping import DAMPERS, ConstantBatch, Damper
+from gossip.errors import UserError, lookup, suggestion
+
+FIRST_BATCH = 32
+"""B_0 where only a rule is given; or all samples, if they are fewer."""
+
+
+def damper_of(
+    batch_size: Any, options: Mapping[str, Any], max_batch_size: float | None, population: int
+) -> Damper:
+    """The damper that `batch_size` and `batch_size__x` describe.
+
+    Args:
+        batch_size: a number, a damper's name, class or instance.
+        options: `batch_size__x`.
+        max_batch_size: B_max; None: as the damper has it.
+        population: N, training samples.
+
+    Raises:
+        UserError: it is none of these, an option does not exist, or it does not go with N.
+    """
+    options = dict(options)
+    if max_batch_size is not None:
+        options["max_batch"] = max_batch_size
+    if isinstance(batch_size, str):
+        batch_size = lookup(DAMPERS, batch_size, "damper")
+    if isinstance(batch_size, Damper):
+        made = _made(type(batch_size), options, lambda: replace(batch_size, **options))
+    elif isinstance(batch_size, type) and issubclass(batch_size, Damper):
+        few = min(FIRST_BATCH, population)
+        most = options.get("max_batch") or few
+        options = {"initial": int(most) if 1 <= most < few else few} | options
+        made = _made(batch_size, options, lambda: batch_size(**options))
+    elif isinstance(batch_size, bool) or not hasattr(batch_size, "__index__"):
+        raise UserError(
+            f"batch_size={batch_size!r}: give a number of samples, a damper (GeoDamp, or "
+            f"GeoDamp(delay=60)) or its name, one of {', '.join(DAMPERS)}"
+        )
+    else:
+        made = _made(ConstantBatch, options, lambda: ConstantBatch(initial=batch_size, **options))
+    if made.initial > population:
+        raise UserError(
+            f"the first batch of {made.initial} samples is more than there are, n_samples="
+            f"{population}: set batch_size (or batch_size__initial) to at most that"
+        )
+    return made
+
+
+def _made(kind: type[Damper], options: Mapping[str, Any], make: Any) -> Damper:
+    known = [field.name for field in fields(kind)]
+    for name in options:
+        if name not in known:
+            raise UserError(
+                f"batch_size__{name}: {kind.__name__} has no option {name!r}"
+                f"{suggestion(name, known)}; there are {', '.join(known)}"
+            )
+    return make()
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuse an optimizer that has been made for other weights.
+
+    Raises:
+        UserError: it is not a class.
+    """
+    if isinstance(optimizer, torch.optim.Optimizer):
+        name = type(optimizer).__name__
+        raise UserError(
+            f"optimizer is an instance of {name}, of weights that are not this module's: give the "
+            f"class, optimizer=torch.optim.{name}, and its options as optimizer__momentum=0.9"
+        )
+    if not callable(optimizer):
+        raise UserError(f"optimizer={optimizer!r}: give a class such as torch.optim.SGD")
+
+
+def check_loss(loss: Any) -> None:
+    """Refuse what does not average over samples, or what learns weights of its own.
+
+    Raises:
+        UserError: it does not.
+    """
+    if not isinstance(loss, nn.Module):
+        raise UserError(
+            f"loss makes a {type(loss).__name__}: give a class such as torch.nn.CrossEntropyLoss"
+        )
+    reduction = getattr(loss, "reduction", "mean")
+    if reduction != "mean":
+        raise UserError(
+            f"the loss reduces by {reduction!r}: gradients are averages over a batch of any size, "
+            "leave loss__reduction at 'mean'"
+        )
+    if any(p.requires_grad for p in loss.parameters()):
+        raise UserError(
+            f"the loss {type(loss).__name__} has weights of its own, which nobody would train: "
+            "make them parameters of the module"
+        )
+
+
+def check_workers(least: int, most: int, samples: int) -> None:
+    """Refuse numbers of workers that cannot be.
+
+    Raises:
+        UserError: they cannot.
+    """
+    if not 1 <= least <= most:
+        raise UserError(
+            f"min_workers={least}, max_workers={most}: both are at least 1, and min_workers is not "
+            "above max_workers"
+        )
+    if samples < 1:
+        raise UserError(f"grads_per_worker={samples}: it is a number of samples, at least 1")

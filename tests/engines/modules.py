@@ -1,0 +1,34 @@
+"""Modules that worker processes import, so that they need import nothing else of the tests."""
+
+import os
+import signal
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+class Mortal(nn.Module):
+    """A small network, whose process is killed in the first pass after `mark` has been made."""
+
+    def __init__(self, features: int, mark: str, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.mark = mark
+        self.layers = nn.Sequential(
+            nn.Linear(features, 4), nn.BatchNorm1d(4), nn.Dropout(dropout), nn.Linear(4, 1)
+        ).double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            Path(self.mark).rename(f"{self.mark}.gone")
+        except FileNotFoundError:
+            return self.layers(x)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+class Broken(nn.Linear):
+    """Raises in every pass."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise ZeroDivisionError("in the user's module")

@@ -1,0 +1,191 @@
+"""A Dask cluster of real processes computes what one process does, and survives kill -9.
+
+All in one module, with one cluster: starting its workers is what these tests cost.
+"""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+distributed = pytest.importorskip("distributed")
+
+from gossip.damping import PadaDamp  # noqa: E402
+from gossip.engines import Arrays, Here, Part, Problem, connect, parts  # noqa: E402
+from gossip.engines.cluster import Cluster  # noqa: E402
+from gossip.errors import UserError  # noqa: E402
+from gossip.estimators import DampedRegressor  # noqa: E402
+from tests.engines.modules import Broken, Mortal  # noqa: E402
+
+N, FEATURES = 48, 3
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Two worker processes; clients that are connected to an address scale nothing."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def client(address):
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+@pytest.fixture
+def threads():
+    """A cluster inside this process, whose workers cost nothing to start."""
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random.normal(size=(N, FEATURES)), random.normal(size=N)
+
+
+def problem(module: nn.Module) -> Problem:
+    inputs, targets = data()
+    return Problem(module.double(), nn.MSELoss(), Arrays(inputs, targets[:, None]))
+
+
+def state(module: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_any_number_of_workers_gives_the_same_update(client, workers):
+    given = problem(nn.Sequential(nn.Linear(FEATURES, 4), nn.Dropout(0.5), nn.Linear(4, 1)))
+    batch = [Part(part, seed) for seed, part in enumerate(parts(np.arange(N), 7))]
+    here, there = Here(), Cluster(client)
+    for engine in (here, there):
+        engine.hold(given)
+    there.scale(workers)
+    expected = here.gradient(state(given.module), batch)
+    found = there.gradient(state(given.module), batch)
+    assert there.workers == workers
+    assert found.samples == N
+    for name, value in expected.gradient.items():
+        assert torch.allclose(found.gradient[name], value, rtol=0, atol=1e-12)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+    there.close()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(client, tmp_path):
+    inputs, targets = data()
+
+    def trained(engine):
+        return DampedRegressor(
+            Mortal,
+            module__features=FEATURES,
+            module__mark=str(tmp_path / "mark"),
+            module__dropout=0.25,
+            batch_size=PadaDamp,
+            batch_size__initial=8,
+            batch_size__rate=1.0,
+            grads_per_worker=6,
+            max_epochs=2,
+            engine=engine,
+            random_state=0,
+        ).fit(inputs, targets)
+
+    undisturbed = trained("here")
+    (tmp_path / "mark").touch()
+    killed = trained(client)
+    assert (tmp_path / "mark.gone").exists()
+    assert killed.meta_["n_updates"] == undisturbed.meta_["n_updates"]
+    expected = undisturbed.module_.state_dict()
+    for name, value in killed.module_.state_dict().items():
+        assert torch.allclose(value.double(), expected[name].double(), rtol=0, atol=1e-12), name
+    client.wait_for_workers(2)
+
+
+@pytest.mark.slow
+def test_the_tasks_have_names_that_say_what_they_do(client):
+    engine = Cluster(client)
+    engine.hold(problem(nn.Linear(FEATURES, 1)))
+    engine.scale(2)
+    engine.gradient(state(engine._problem.module), [Part(np.arange(8)), Part(np.arange(8, 16))])
+    engine.close()
+
+    def names(dask_scheduler):
+        return sorted(dask_scheduler.task_prefixes)
+
+    assert {"gradient", "sum", "weights", "problem"} <= set(client.run_on_scheduler(names))
+
+
+@pytest.mark.slow
+def test_what_the_users_module_raises_is_raised(client):
+    engine = Cluster(client)
+    engine.hold(problem(Broken(FEATURES, 1)))
+    with pytest.raises(ZeroDivisionError, match="in the user's module"):
+        engine.gradient(state(engine._problem.module), [Part(np.arange(4))])
+
+
+def test_workers_are_asked_for_and_given_back(threads):
+    engine = Cluster(threads)
+    engine.hold(problem(nn.Linear(FEATURES, 1)))
+    weights = state(engine._problem.module)
+    batch = [Part(part) for part in parts(np.arange(N), 12)]
+    alone = engine.gradient(weights, batch)
+    assert engine.workers == 1
+    engine.scale(2)
+    while engine.workers < 2:  # nobody waits for a worker that has been asked for
+        grown = engine.gradient(weights, batch)
+    for name, value in alone.gradient.items():
+        assert torch.allclose(grown.gradient[name], value, rtol=0, atol=1e-12)
+    engine.close(keep_workers=True)
+    assert len(threads.cluster.worker_spec) == 2
+    engine.close()
+    assert len(threads.cluster.worker_spec) == 1
+
+
+def test_a_client_that_is_closed_is_refused(threads):
+    client = distributed.Client(threads.cluster.scheduler_address, set_as_default=False)
+    client.close()
+    with pytest.raises(UserError, match=r"the Dask Client is closed.*make a new Client"):
+        connect(client)
+    with pytest.raises(UserError, match="the Dask Client is closed"):
+        DampedRegressor(engine=client).fit(*data())
+
+
+def test_a_module_that_cannot_be_pickled_is_refused(threads):
+    module = nn.Linear(FEATURES, 1)
+    module.lock = threading.Lock()
+    with pytest.raises(UserError, match=r"the module Linear cannot be pickled.*engine='here'"):
+        Cluster(threads).hold(problem(module))
+
+
+def test_a_cluster_without_workers_is_refused_after_a_while():
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster.scheduler_address, set_as_default=False) as client,
+        pytest.raises(UserError, match=r"no worker for 0\.2 s: start one"),
+    ):
+        Cluster(client, patience=0.2).hold(problem(nn.Linear(FEATURES, 1)))
+
+
+@pytest.mark.parametrize("engine", ["dusk", None, 4])
+def test_engines_that_do_not_exist_are_refused(engine):
+    with pytest.raises(UserError, match="dask"):
+        connect(engine)
+
+
+def test_without_dask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UserError, match=r"distributed cannot be imported.*gossip-sgd\[dask\]"):
+        connect("dask")

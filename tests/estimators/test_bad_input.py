@@ -1,0 +1,118 @@
+"""What cannot be trained on is refused in one sentence with the way out."""
+
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("skorch")
+
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+
+from gossip.damping import GeoDamp
+from gossip.errors import UserError
+from gossip.estimators import DampedClassifier, DampedRegressor
+from tests.estimators.problems import CLASSES, NUMBERS, WORDS, Linear
+
+N = len(CLASSES[0])
+
+CLASSIFIERS = {
+    "a batch larger than the data": ({"batch_size": 91}, "91 .*n_samples=90: set batch_size"),
+    "a largest batch below the first": (
+        {"batch_size": 32, "max_batch_size": 16}, "max_batch=16 is below the first batch of 32",
+    ),
+    "no cap": (
+        {"batch_size": GeoDamp, "batch_size__delay": 1, "batch_size__factor": 9,
+         "max_batch_size": float("nan")},
+        "288 samples at once and there are 90: set max_batch_size",
+    ),
+    "no damper": ({"batch_size": "geodam"}, "did you mean geodamp"),
+    "half a batch": ({"batch_size": 2.5}, "batch_size=2.5: give a number of samples, a damper"),
+    "no batch": ({"batch_size": 0}, "initial=0"),
+    "no such option of the damper": (
+        {"batch_size": GeoDamp, "batch_size__dely": 1}, "did you mean delay",
+    ),
+    "an optimizer that is made": (
+        {"optimizer": torch.optim.SGD(nn.Linear(1, 1).parameters())}, "instance of SGD.*class",
+    ),
+    "a loss that is a function": ({"loss": nn.functional.cross_entropy}, "loss=.*give a class"),
+    "a loss that sums": ({"loss__reduction": "sum"}, "leave loss__reduction at 'mean'"),
+    "a module that needs more": ({"module": nn.Linear}, "module=.*as module__x"),
+    "too few outputs": ({"module": Linear, "module__outputs": 2}, r"gives \[32, 2\].*\[32, 3\]"),
+    "a parameter of nothing": ({"modul__x": 2}, "no parameter 'modul__x'"),
+    "no workers": ({"min_workers": 0}, "min_workers=0"),
+    "fewer workers than the fewest": ({"min_workers": 4, "max_workers": 2}, "max_workers=2"),
+    "no samples for a worker": ({"grads_per_worker": 0}, "grads_per_worker=0"),
+    "no engine": ({"engine": "dusk"}, "did you mean dask"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "said"), CLASSIFIERS.values(), ids=CLASSIFIERS)
+def test_parameters(params, said):
+    with pytest.raises(UserError, match=said) as caught:
+        DampedClassifier(random_state=0).set_params(**params).fit(*CLASSES)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (WORDS, "y holds text .*: for classes take DampedClassifier"),
+        (np.stack([NUMBERS[1]] * 2, axis=1), r"gives \[32, 1\] for a batch whose y is \[32, 2\]"),
+    ],
+)
+def test_targets_of_a_regressor(y, said):
+    with pytest.raises(UserError, match=said):
+        DampedRegressor(Linear).fit(NUMBERS[0], y)
+
+
+def test_a_column_of_numbers_is_taken_as_scikit_learn_takes_it():
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        column = DampedRegressor(Linear, random_state=0, max_epochs=2).fit(
+            NUMBERS[0], NUMBERS[1][:, None]
+        )
+    flat = DampedRegressor(Linear, random_state=0, max_epochs=2).fit(*NUMBERS)
+    assert np.array_equal(column.predict(NUMBERS[0]), flat.predict(NUMBERS[0]))
+    assert flat.predict(NUMBERS[0]).shape == (N,)
+
+
+def test_divergence_is_said():
+    net = DampedRegressor(Linear, optimizer=torch.optim.SGD, lr=1e20, random_state=0)
+    with pytest.raises(UserError, match="training has diverged; lower lr"):
+        net.fit(*NUMBERS)
+
+
+@pytest.mark.parametrize("estimator", [DampedClassifier, DampedRegressor])
+def test_data_are_refused_in_scikit_learns_words(estimator):
+    x, y = CLASSES
+    with_nan = x.copy()
+    with_nan[0, 0] = np.nan
+    for inputs, labels, said in (
+        (with_nan, y, "Input X contains NaN"),
+        (x[:0], y[:0], r"0 sample\(s\)"),
+        (x, y[:-1], "inconsistent numbers of samples"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            estimator().fit(inputs, labels)
+    with pytest.raises(NotFittedError, match="call fit first"):
+        estimator().predict(x)
+
+
+def test_a_class_that_comes_too_late():
+    net = DampedClassifier(batch_size=4).partial_fit(CLASSES[0][:20], CLASSES[1][:20] % 2)
+    with pytest.raises(UserError, match="first partial_fit, classes="):
+        net.partial_fit(*CLASSES)
+    net = DampedClassifier(batch_size=4)
+    net.partial_fit(CLASSES[0][:20], CLASSES[1][:20] % 2, classes=[0, 1, 2]).partial_fit(*CLASSES)
+    assert net.predict_proba(CLASSES[0]).shape == (N, 3)
+
+
+def test_without_skorch_the_extra_is_named(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("gossip.estimators")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "skorch", None)
+    with pytest.raises(UserError, match=r"skorch cannot be imported.*gossip-sgd\[sklearn\]"):
+        import_module("gossip.estimators")
