@@ -18,7 +18,9 @@ class Mix:
     """A multiplication by W: every learner waits for the rows of its in-neighbours alone."""
 
     rows: float = 1.0
-    """Rows of d numbers that a message holds."""
+    """Rows of d numbers that a message holds; compressed ones are fractions of a row."""
+    numbers: int = 0
+    """Single numbers beside them."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,9 @@ class Pairwise:
 Phase = Gradient | Mix | Mean | Overlapped | Pairwise
 Pattern = tuple[Phase, ...]
 """One step."""
+
+
+def mixes(pattern: Pattern) -> bool:
+    """Whether a step sends rows along W."""
+    each = [p.first if isinstance(p, Overlapped) else p for p in pattern]
+    return any(isinstance(phase, Mix | Pairwise) for phase in each)

@@ -7,8 +7,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.by_identity import ByIdentity
 from gossip.comm.base import Pending, Traffic, messages
-from gossip.comm.product import ByIdentity, rounded
+from gossip.comm.product import rounded
 
 
 class Stacked:

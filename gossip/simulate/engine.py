@@ -23,6 +23,9 @@ from gossip.simulate.pairs import pairwise
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
 
+NUMBER = 4
+"""Bytes of a single number beside a row."""
+
 
 def simulate(setting: Setting, steps: int) -> Timeline:
     """When each of the learners ends each of so many steps.
@@ -63,8 +66,8 @@ class _Common:
                 seconds = self._setting.compute.at(t)
                 self.busy += seconds
                 return ready + seconds
-            case phases.Mix(rows=rows):
-                edges = self._mix(rows).at(t)
+            case phases.Mix(rows=rows, numbers=numbers):
+                edges = self._mix(rows, numbers).at(t)
                 self.sent += edges.sent
                 return edges.arrive(ready, edges.late(self._setting.seed, t))
             case phases.Mean(rows=rows):
@@ -75,12 +78,11 @@ class _Common:
                 return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
         raise TypeError(f"{phase} is no phase of a step in common")
 
-    def _mix(self, rows: float) -> Remembered:
-        setting = self._setting
-        if rows not in self._edges:
-            m = rows * setting.row_bytes
-            self._edges[rows] = Remembered(setting.mixing, m, setting.network)
-        return self._edges[rows]
+    def _mix(self, rows: float, numbers: int) -> Remembered:
+        setting, m = self._setting, rows * self._setting.row_bytes + NUMBER * numbers
+        if m not in self._edges:
+            self._edges[m] = Remembered(setting.mixing, m, setting.network)
+        return self._edges[m]
 
     def _mean(self, rows: float) -> Cost:
         setting = self._setting

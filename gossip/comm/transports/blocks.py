@@ -11,12 +11,12 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.by_identity import ByIdentity
 from gossip.comm.base import Pending, Traffic
 from gossip.comm.node import reduction, window
 from gossip.comm.node.reduction import Reduction
 from gossip.comm.node.shared_memory import shared_memory
 from gossip.comm.node.window import Window
-from gossip.comm.product import ByIdentity
 from gossip.comm.shutdown.overdue import Waiting
 from gossip.comm.transports.combine import HALVES, mixture
 from gossip.comm.transports.message_plan import Plan, plan
