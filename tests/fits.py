@@ -14,8 +14,12 @@ def nothing() -> Any:
     raise AssertionError("nothing is trained here")
 
 
+def properties_of(algorithm: Any) -> Properties:
+    return getattr(algorithm, "properties", Properties())
+
+
 def properties(name: str) -> Properties:
-    return getattr(ALGORITHMS[name](nothing, PLAIN), "properties", Properties())
+    return properties_of(ALGORITHMS[name](nothing, PLAIN))
 
 
 def topologies_of(name: str) -> tuple[str, ...]:
@@ -26,7 +30,7 @@ def topologies_of(name: str) -> tuple[str, ...]:
     if asked.static and asked.symmetric:
         return ("ring", "torus", "complete")
     if asked.static:
-        return ("exponential", "ring")
+        return ("ring", "exponential")
     if asked.columns == "any":
         return ("random-directed", "exponential", "one-peer-exponential", "matching")
     return ("matching", "one-peer-exponential", "ring")
@@ -36,7 +40,7 @@ def fitted(name: str, config: Config) -> Config:
     """`config` with the algorithm `name`, and what that refuses put right."""
     asked = properties(name)
     gossip, rate = config.gossip, config.rate
-    if asked.tree:
+    if asked.tree and gossip.topology not in topologies_of(name):
         gossip = replace(gossip, topology="chain")
     if asked.own_momentum:
         rate = replace(rate, momentum=None)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from gossip.algorithms.adpsgd import AdPsgd
 from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, Step
+from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.momentum import DecentLam, MomentumTracking, QuasiGlobal
@@ -38,6 +39,11 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "sgp": Sgp,
             "push-diging": PushDiging,
             "relaysgd": Relay,
+            "choco-atc": ChocoAtc,
+            "choco-awc": ChocoAwc,
+            "dcd": Dcd,
+            "deepsqueeze": DeepSqueeze,
+            "beer": Beer,
         }.items()
     },
 }

@@ -34,7 +34,7 @@ class Method:
         fixed: fields that the line decides.
     """
 
-    def __init__(self, name: str, kind: Callable[..., Algorithm], **fixed: Any) -> None:
+    def __init__(self, name: str, kind: Callable[..., Any], **fixed: Any) -> None:
         self._name, self._kind, self._fixed = name, kind, fixed
 
     @property

@@ -17,12 +17,21 @@ BORDER = 1e-9
 """An eigenvalue nearer than this to a bound lies on it."""
 
 
-def check(name: str, algorithm: Any, config: Config, topology: Topology) -> None:
+def check(name: str, algorithm: Any, config: Config, topology: Topology, d: int) -> None:
     """Refuse what `algorithm` cannot do.
+
+    Args:
+        name: of the algorithm.
+        algorithm: as it would be run.
+        config: with optimizer, rate and policies.
+        topology: of the run.
+        d: numbers of the model.
 
     Raises:
         UserError: the first reason, and the way out.
     """
+    if hasattr(algorithm, "check"):
+        algorithm.check(d)
     if not getattr(algorithm, "shared", False):
         wanted = getattr(algorithm, "properties", Properties())
         for reason in _reasons(wanted, config, topology):

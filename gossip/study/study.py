@@ -167,5 +167,6 @@ def algorithm(name: str, study: Study) -> Any:
     """
     make = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
     made = make(parts.optimizer(study.config, study.task), parts.settings(study.config))
-    fitting.check(name, made, study.config, study.topology)
+    size = study.task.layers[-1].stop
+    fitting.check(name, made, study.config, study.topology, size)
     return made

@@ -10,7 +10,7 @@ from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.task import Gradients
-from tests.fits import PLAIN, fitted, properties, topologies_of
+from tests.fits import PLAIN, fitted, properties, properties_of, topologies_of
 from tests.problems import optimizer
 from tests.quadratics import begin, problem
 from tests.resume.walks import same_bits, start_of, timeless, walk
@@ -23,8 +23,15 @@ PLACES = [(name, topology) for name in ROWS for topology in topologies_of(name)]
 places = pytest.mark.parametrize(("name", "topology"), PLACES)
 
 
-def made(name):
-    return ALGORITHMS[name](optimizer(), PLAIN)
+def made(name, compressor="top-k:3"):
+    return ALGORITHMS[name](optimizer(), PLAIN._replace(options={"compressor": compressor}))
+
+
+def apart(algorithm):
+    """Learners at different weights, where the method lets them begin so."""
+    if not properties_of(algorithm).survives:
+        return begin(algorithm, P.start()[:1].expand(N, -1))
+    return begin(algorithm, P.start())
 
 
 def without_data(x):
@@ -34,12 +41,13 @@ def without_data(x):
 @places
 def test_without_gradients_all_learners_come_to_the_mean_of_their_start(name, topology):
     """On trees to one point: who begin apart stand in for learners not heard of yet."""
-    algorithm, comm, start = made(name), Stacked(N), P.start()
-    w, state = topologies.build(topology, N).matrix, begin(algorithm, P.start())
+    algorithm, comm = made(name, "identity"), Stacked(N)
+    w, state = topologies.build(topology, N).matrix, apart(algorithm)
+    start = state.x
     for t in range(400):
         state, _ = algorithm.step(state, without_data, w(t), lambda *_: LR, comm)
     centre = state.x.mean(0) if properties(name).tree else start.mean(0)
-    torch.testing.assert_close(state.x, centre.expand(N, -1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(state.x, centre.expand(N, -1), rtol=0, atol=1e-4)
 
 
 @places

@@ -1,6 +1,7 @@
 """An algorithm's pattern is what it does: the calls of a step, in their order."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -28,8 +29,8 @@ class Recording(Stacked):
         super().__init__(n)
         self.calls = calls
 
-    def start_mix(self, x: Tensor, w: csr_array) -> Callable[[], Tensor]:
-        pending = super().start_mix(x, w)
+    def start_mix(self, x: Tensor, w: csr_array, *decode: Any) -> Callable[[], Tensor]:
+        pending = super().start_mix(x, w, *decode)
         self.calls.append("start")
 
         def wait() -> Tensor:
@@ -67,14 +68,16 @@ def once(calls: list[str]) -> list[str]:
     ]
 
 
-def sent(pattern: phases.Pattern, w: csr_array) -> float:
-    """Bytes of a step by the formulas of traffic, in float64."""
+def sent(algorithm: Any, w: csr_array) -> float:
+    """Bytes of a step by the formulas of traffic, in float64; compressed, those of the payload."""
     total = 0.0
-    for phase in pattern:
+    for phase in algorithm.pattern:
         match phase:
             case phases.Mix() | phases.Overlapped(first=phases.Mix()):
                 mix = phase if isinstance(phase, phases.Mix) else phase.first
                 size = 8 * (D * mix.rows + mix.numbers)
+                if hasattr(algorithm, "payload_bytes"):
+                    size = algorithm.payload_bytes(D, 8)
                 total += costs.mix(messages(w), size).bytes
             case phases.Mean():
                 total += costs.mean(N, 8 * D * phase.rows).bytes
@@ -110,7 +113,7 @@ def test_a_step_makes_the_calls_of_its_pattern_and_sends_what_they_cost(name, ch
         state, _ = algorithm.step(state, gradient, w, lambda *_: 0.1, comm)
     assert once(calls) == 2 * expected(algorithm.pattern)
     assert calls, "a pattern that is empty would say nothing"
-    assert comm.traffic.bytes_sent_per_learner / 2 == pytest.approx(sent(algorithm.pattern, w))
+    assert comm.traffic.bytes_sent_per_learner / 2 == pytest.approx(sent(algorithm, w))
 
 
 def test_counters_count_by_the_formulas():

@@ -41,6 +41,7 @@ REFUSED = [
     ("edm", {"rate": Rate(lr=0.1, optimizer="adam")}, "momentum of its own"),
     ("decentlam", {"rate": Rate(lr=0.1, layer_ratio="fixed")}, "one for all layers"),
     ("dpsgd", {"gossip": {"topology": "random-directed"}}, "cannot keep the mean"),
+    ("choco-awc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
 ]
 
 
@@ -87,6 +88,19 @@ def test_what_fits_is_not_refused(name, changes):
 def test_options_are_checked(given, said):
     with pytest.raises(UserError, match=re.escape(said)):
         prepared("qg-dsgdm", gossip={"algorithm_options": given})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("compressor=topk",), "did you mean top-k?"),
+        (("compressor=top-k:100000",), "a model that has 650"),
+        (("gamma=0",), "share, in (0, 1]"),
+    ],
+)
+def test_compressors_are_checked(given, said):
+    with pytest.raises(UserError, match=re.escape(said)):
+        prepared("choco-atc", gossip={"algorithm_options": given})
 
 
 def test_each_of_several_takes_its_own_options():

@@ -16,6 +16,7 @@ from gossip.config import BATCH_NORMS, Averaging, Config, Data, Model, Monitorin
 from gossip.loop.outcome import Outcome, TraceRows
 from gossip.study import algorithm, prepare
 from gossip.train import train
+from tests.fits import fitted, topologies_of
 from tests.rates import cases
 
 pytestmark = pytest.mark.mpi
@@ -51,6 +52,10 @@ def assert_same_walk(chosen: Config, comm: Communicator | None = None) -> None:
     x = expected.state.x
     hosted = x if len(x) == 1 else x[comm.hosted.start : comm.hosted.stop]
     torch.testing.assert_close(outcome.state.x, hosted, rtol=1e-12, atol=1e-12)
+    assert outcome.state.rows.keys() == expected.state.rows.keys()
+    for name, kept in outcome.state.rows.items():
+        own = expected.state.rows[name][comm.hosted.start : comm.hosted.stop]
+        torch.testing.assert_close(kept, own, rtol=1e-10, atol=1e-11)
     assert [row.keys() for row in rows] == [row.keys() for row in expected_rows]
     for row, other in zip(rows, expected_rows, strict=True):
         for column in list(row):
@@ -82,8 +87,12 @@ CASES = [
 ]
 
 
+WITH_STATE = [name for name in ALGORITHMS if name not in {name for name, _ in CASES}]
+"""A new line of the table is among these."""
+
+
 def test_every_algorithm_and_order_is_walked():
-    assert {name for name, _ in CASES} == set(ALGORITHMS)
+    assert {name for name, _ in CASES} | set(WITH_STATE) == set(ALGORITHMS)
     assert {options.get("order", "awc") for _, options in CASES} == set(ORDERS)
 
 
@@ -95,6 +104,16 @@ def test_every_algorithm_and_order_is_walked():
 )
 def test_mpi_walks_the_stacked_trajectory(n, name, options):
     assert_same_walk(config(n, name, **options))
+
+
+@pytest.mark.parametrize("name", WITH_STATE)
+def test_a_method_with_state_of_its_own_walks_the_stacked_trajectory(name):
+    topology = topologies_of(name)[0]
+    if sizes()[-1] == 2 and topology == "random-directed":
+        topology = "complete"
+    chosen = config(sizes()[-1], name, topology=topology)
+    watched = Monitoring(monitor="cheap", monitor_every=3)
+    assert_same_walk(replace(fitted(name, chosen), steps=7, monitoring=watched))
 
 
 OTHER_WAYS = {
@@ -114,6 +133,9 @@ OTHER_WAYS = {
         ("dpsgd", {"topology": "base", "mix_every": 2}),
         ("ssgd", {}),
         ("ssgd-star", {"noise_mode": "persist"}),
+        ("push-diging", {"topology": "random-directed"}),
+        ("relaysgd", {"topology": "binary-tree"}),
+        ("choco-awc", {"topology": "torus"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
 )
