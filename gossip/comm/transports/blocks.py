@@ -20,7 +20,7 @@ from gossip.comm.node.window import Window
 from gossip.comm.shutdown.overdue import Waiting
 from gossip.comm.transports.combine import HALVES, decoded_mixture, mixture
 from gossip.comm.transports.message_plan import Plan, plan
-from gossip.comm.transports.row_kind import Kind, check_alike
+from gossip.comm.transports.row_kind import SENT, Kind, check_alike
 
 KEPT = 4
 """Pieces of memory for arriving rows that wait for their next use."""
@@ -127,7 +127,7 @@ class Blocks(ABC):
         """Start X <- W X; see `Communicator.start_mix`."""
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self._local, f"{len(x)} rows for {self._local} hosted learners"
-        self._check_alike("mixed", x)
+        self._check_alike(SENT if decode else "mixed", x)
         own, wire = self._staged(x.detach()), x.dtype if decode else self._wire or x.dtype
         self._share_memory(x.nbytes)
         plan, shared = self._plan(w), self._window
