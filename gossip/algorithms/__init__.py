@@ -9,6 +9,7 @@ from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.momentum import DecentLam, MomentumTracking, QuasiGlobal
 from gossip.algorithms.options import Make, Method, Settings, refuse_unknown
+from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
 from gossip.algorithms.push_sum import PushDiging, Sgp
 from gossip.algorithms.relay import Relay
 from gossip.algorithms.ssgd import Ssgd
@@ -44,6 +45,9 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "dcd": Dcd,
             "deepsqueeze": DeepSqueeze,
             "beer": Beer,
+            "local-sgd": Outer,
+            "slowmo": SlowMo,
+            "diloco": DiLoCo,
         }.items()
     },
 }

@@ -53,12 +53,29 @@ class Pairwise:
     """Messages of an averaging that wait for one another."""
 
 
-Phase = Gradient | Mix | Mean | Overlapped | Pairwise
+@dataclass(frozen=True)
+class Every:
+    """A phase of every k-th step only: those t with t + 1 a multiple of `steps`."""
+
+    steps: int
+    phase: "Mix | Mean"
+
+
+Phase = Gradient | Mix | Mean | Overlapped | Pairwise | Every
 Pattern = tuple[Phase, ...]
 """One step."""
 
 
 def mixes(pattern: Pattern) -> bool:
     """Whether a step sends rows along W."""
-    each = [p.first if isinstance(p, Overlapped) else p for p in pattern]
-    return any(isinstance(phase, Mix | Pairwise) for phase in each)
+    return any(isinstance(phase, Mix | Pairwise) for phase in map(message, pattern))
+
+
+def message(phase: Phase) -> Phase:
+    """What a phase sends, if it sends anything, without what goes on meanwhile or when."""
+    match phase:
+        case Overlapped(first=first):
+            return first
+        case Every(phase=inner):
+            return inner
+    return phase

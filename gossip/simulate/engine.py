@@ -6,6 +6,7 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 - Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
 - Mean: max_k S_k + T_allreduce
 - Overlapped: the later of the two, both begun at S_j
+- Every: its phase in every k-th step, nothing in the others
 
 Each costs O(n deg) a step; nothing of a step is kept but sums.
 
@@ -74,6 +75,8 @@ class _Common:
                 cost = self._mean(rows)
                 self.sent += cost.sent
                 return np.full_like(ready, ready.max() + cost.seconds)
+            case phases.Every(steps=steps, phase=inner):
+                return self._after(inner, ready, t) if (t + 1) % steps == 0 else ready
             case phases.Overlapped(first=first, second=second):
                 return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
         raise TypeError(f"{phase} is no phase of a step in common")

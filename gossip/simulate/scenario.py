@@ -47,12 +47,6 @@ class Machines:
         return Compute(n, seconds * share, straggler, slowness, failures)
 
 
-def averages(pattern: phases.Pattern) -> bool:
-    """Whether a step has an average over all learners."""
-    each = [p.first if isinstance(p, phases.Overlapped) else p for p in pattern]
-    return any(isinstance(phase, phases.Mean) for phase in each)
-
-
 def setting(
     name: str,
     config: Config,

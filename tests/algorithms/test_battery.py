@@ -24,7 +24,9 @@ places = pytest.mark.parametrize(("name", "topology"), PLACES)
 
 
 def made(name, compressor="top-k:3"):
-    return ALGORITHMS[name](optimizer(), PLAIN._replace(options={"compressor": compressor}))
+    return ALGORITHMS[name](
+        optimizer(), PLAIN._replace(options={"compressor": compressor, "every": "2"})
+    )
 
 
 def apart(algorithm):
