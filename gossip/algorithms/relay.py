@@ -47,6 +47,8 @@ class Relay(Method):
         columns="always", symmetric=True, static=True, tree=True, rounds=False
     )
     pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(numbers=1))
+    later: ClassVar[tuple[str, ...]] = ("heard",)
+    """What it keeps from its first step on, in a shape that follows from the tree."""
 
     def start(self, x: Tensor) -> Rows:
         """w(0); nothing is heard yet."""
