@@ -29,6 +29,9 @@ JITTER = 9
 """How late simulated messages are, in the order of W's entries: (seed, JITTER, step)."""
 FAILURE = 10
 """When simulated learners fail, one after the other: (seed, FAILURE, step)."""
+COMPRESSION = 11
+"""What compressors draw, one part of a message after the other: (seed, COMPRESSION, learner, step,
+part)."""
 
 PASS = 9
 """What a model draws in a training pass, such as Dropout's masks: (seed, PASS, learner, step)."""

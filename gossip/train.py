@@ -20,7 +20,7 @@ from gossip.loop.evaluation import finish, measured
 from gossip.loop.nonfinite import counted, note
 from gossip.loop.outcome import Outcome, TraceRows
 from gossip.loop.run_state import Live, begin, snapshot
-from gossip.loop.survivors import LostProcessError, can_lose
+from gossip.loop.survivors import LostProcessError, begun_anew, can_lose
 from gossip.loop.training_set import looked
 from gossip.loop.workers import COLUMN as WORKERS
 from gossip.monitor import Moment
@@ -90,7 +90,8 @@ def train(
                 break
         record([finish(study, live)])
     except Exception as error:
-        if comm.lost(error) and can_lose(study, shared=algorithm.shared):
+        if comm.lost(error) and can_lose(study, algorithm):
+            outcome.state = begun_anew(live.state, algorithm)
             raise LostProcessError(study, snapshot(live, study, algorithm)) from error
         raise
     return outcome

@@ -1,9 +1,10 @@
 """Golden traces: a change that is not meant to change numbers must not.
 
-python -m tests.test_golden    writes them anew, after a change that is meant to
+python -m tests.test_golden [NAME...]    writes them anew, after a change that is meant to
 """
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.study import algorithm, prepare
 from gossip.train import train
+from tests.fits import fitted
 
 FOLDER = Path(__file__).parent / "golden"
 COLUMNS = ("train_loss", "test_error", "alpha_e", "sigma_w2", "sigma_w2_mixed", "delta", "delta2")
@@ -21,8 +23,7 @@ COLUMNS = ("train_loss", "test_error", "alpha_e", "sigma_w2", "sigma_w2_mixed", 
 
 def trace(name: str) -> dict[str, list[float]]:
     """20 steps on the real digits, ring of 5, float64."""
-    config = Config(
-        algorithm=(name,),
+    base = Config(
         steps=20,
         gossip=Averaging(learners=5, noise_std=0.05),
         data=Data(dataset="digits", batch_size=20),
@@ -30,6 +31,7 @@ def trace(name: str) -> dict[str, list[float]]:
         rate=Rate(lr=0.5, momentum=0.5, weight_decay=1e-3, decay="cosine"),
         monitoring=Monitoring(monitor="full", monitor_every=5),
     )
+    config = fitted(name, base)
     study = prepare(config, Stacked(5))
     rows: list[dict[str, float]] = []
     train(study, algorithm(name, study), record=rows.extend)
@@ -45,5 +47,5 @@ def test_the_trace_is_the_golden_one(name):
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for name in ALGORITHMS:
+    for name in sys.argv[1:] or ALGORITHMS:
         (FOLDER / f"{name}.json").write_text(json.dumps(trace(name), indent=1) + "\n")

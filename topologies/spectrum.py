@@ -76,6 +76,14 @@ def eigenvalues(w: csr_array) -> NDArray[np.complex128]:
     return values[np.argsort(-np.abs(values), kind="stable")]
 
 
+def least_eigenvalue(w: csr_array) -> float:
+    """lambda_n of a symmetric W whose eigenvalues are at most 1."""
+    n = num_learners(w)
+    if n <= DENSE:
+        return float(np.linalg.eigvalsh(w.toarray())[0])
+    return 1 - largest_eigenvalue(n, lambda x: x - w @ x)
+
+
 def circulant_eigenvalues(w: csr_array) -> NDArray[np.complex128] | None:
     """The n eigenvalues of W by FFT if each row is the one above shifted by one; else None.
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from topologies import base_graph, equi, files, random_pairs, schedules, static
+from topologies import base_graph, directed, equi, files, random_pairs, schedules, static
+from topologies import matcha as matchings
 from topologies.check import check
 from topologies.custom import from_function, topology_of
 from topologies.options import checked_options, option_names, suggestion
@@ -33,6 +34,26 @@ def periodic(
     if base in TOPOLOGIES and "seed" in option_names(TOPOLOGIES[base]):
         options["seed"] = seed
     return schedules.periodic(n, every, _from_table(base, n, options))
+
+
+def matcha(
+    n: int, *, base: str = "ring", budget: float = 0.5, seed: int = 0, **options: Any
+) -> Topology:
+    """Random matchings of the graph `base`, a share `budget` of its messages on average.
+
+    Further options are those of the base.
+
+    Raises:
+        TopologyError: no such base, or it is no fixed undirected graph.
+    """
+    if base in TOPOLOGIES and "seed" in option_names(TOPOLOGIES[base]):
+        options["seed"] = seed
+    graph = _from_table(base, n, options).graph
+    if graph is None:
+        raise TopologyError(
+            f"matcha: base {base!r} is no fixed undirected graph: use ring, torus or such a one"
+        )
+    return matchings.matcha(n, graph, budget=budget, seed=seed)
 
 
 TOPOLOGIES: dict[str, Callable[..., Topology]] = {
@@ -64,6 +85,8 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "davis": static.davis,
     "florentine": static.florentine,
     "les-miserables": static.les_miserables,
+    "random-directed": directed.random_directed,
+    "matcha": matcha,
     "periodic": periodic,
 }
 """What `--topology` offers: (n, **options) -> Topology. A new one is a function and a line here."""

@@ -43,8 +43,9 @@ class Topology:
     """Steps after which the sequence repeats; None if it never does (random topologies)."""
     mixing: Callable[[int], csr_array]
     """step -> W, shape [n, n]; asked once for each step of a period."""
-    preserves_mean: Literal["always", "expectation"] = "always"
-    """Whether every W(t) is doubly stochastic, or only the expectation of a random one."""
+    preserves_mean: Literal["always", "expectation", "never"] = "always"
+    """Whether every W(t) is doubly stochastic, only the expectation of a random one, or neither:
+    such directed graphs are for methods that weigh by mass, as push-sum does."""
     graph: nx.Graph | None = None
     """The undirected graph behind W, learners 0..n-1, where there is one."""
     expected_contraction: Callable[[], float] | None = None

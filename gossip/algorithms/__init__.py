@@ -1,29 +1,24 @@
 """The table of algorithms: name -> what makes one."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from gossip.algorithms.adpsgd import AdPsgd
 from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, Step
+from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze
+from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
+from gossip.algorithms.momentum import DecentLam, MomentumTracking, QuasiGlobal
+from gossip.algorithms.options import Make, Method, Settings, refuse_unknown
+from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
+from gossip.algorithms.push_sum import PushDiging, Sgp
+from gossip.algorithms.relay import Relay
 from gossip.algorithms.ssgd import Ssgd
 from gossip.algorithms.ssgd_star import NOISE_MODES, SsgdStar
-from gossip.optim import FlatOptimizer
+from gossip.algorithms.tracking import TrackingAtc, TrackingAwc, TrackingSemi
 
 ORDERS = {"awc": Dpsgd, "atc": DpsgdAtc}
 """What `--order` offers for DPSGD."""
 
-
-class Settings(NamedTuple):
-    """Options of algorithms; each takes those it knows."""
-
-    order: str
-    noise_std: float
-    noise_mode: str
-    seed: int
-
-
-Make = Callable[[], FlatOptimizer]
 
 ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
     "dpsgd": lambda optimizer, s: ORDERS[s.order](optimizer),
@@ -31,6 +26,30 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
     # Its pattern depends on its mode, so it is the instance's and not the class's.
     # pyrefly: ignore[bad-assignment]
     "ssgd-star": lambda optimizer, s: SsgdStar(optimizer, s.noise_std, s.noise_mode, s.seed),
+    **{
+        name: Method(name, kind)
+        for name, kind in {
+            "d2": D2,
+            "edm": Edm,
+            "gt-awc": TrackingAwc,
+            "gt-atc": TrackingAtc,
+            "gt-semi-atc": TrackingSemi,
+            "momentum-tracking": MomentumTracking,
+            "qg-dsgdm": QuasiGlobal,
+            "decentlam": DecentLam,
+            "sgp": Sgp,
+            "push-diging": PushDiging,
+            "relaysgd": Relay,
+            "choco-atc": ChocoAtc,
+            "choco-awc": ChocoAwc,
+            "dcd": Dcd,
+            "deepsqueeze": DeepSqueeze,
+            "beer": Beer,
+            "local-sgd": Outer,
+            "slowmo": SlowMo,
+            "diloco": DiLoCo,
+        }.items()
+    },
 }
 """What `--algorithm` offers. A new algorithm is a file like `dpsgd.py` and a line here."""
 
@@ -38,6 +57,16 @@ ASYNCHRONOUS: dict[str, Callable[[Make, Settings], AdPsgd]] = {
     "ad-psgd": lambda optimizer, s: AdPsgd(optimizer),
 }
 """What `--algorithm` offers without a common step: `gossip.asynchronous` runs these."""
+
+
+def check_options(names: Iterable[str], given: Iterable[str]) -> None:
+    """Refuse an option that none of the named algorithms has.
+
+    Raises:
+        UserError: there is such.
+    """
+    refuse_unknown(ALGORITHMS, names, given)
+
 
 NAMES = (*ALGORITHMS, *ASYNCHRONOUS)
 
@@ -59,4 +88,5 @@ __all__ = [
     "Startable",
     "State",
     "Step",
+    "check_options",
 ]

@@ -1,13 +1,17 @@
 """The shape of an algorithm: state in, state out; no hooks, no rank, no device."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms.pattern import Pattern
+from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
+from gossip.optim.flat import FlatOptimizer
 from gossip.rates.base import Rate
 from gossip.task import Gradients
 
@@ -45,6 +49,9 @@ class Kept(Protocol):
 
 
 OptimizerT = TypeVar("OptimizerT", bound=Kept)
+Rows = Mapping[str, Tensor]
+"""What a method keeps of each learner, name -> [local, ...]."""
+NO_ROWS: Rows = MappingProxyType({})
 
 
 class State(NamedTuple, Generic[OptimizerT]):
@@ -57,6 +64,9 @@ class State(NamedTuple, Generic[OptimizerT]):
     optimizer: OptimizerT
     """The optimizer with its state, which stays with its learner. A step changes it in place: of
     two states in a row only the later one can be gone on from."""
+    rows: Rows = NO_ROWS
+    """What the method itself keeps: trackers, momenta, masses, buffers. It goes into checkpoints
+    by these names; a step leaves it as it was, and nothing else of a method lives on."""
 
 
 class Startable(Protocol):
@@ -85,3 +95,23 @@ class Algorithm(Startable, Protocol):
     ) -> tuple[State[Any], Step]:
         """One step; `state.x` is left as it was, the new state has rows of its own."""
         ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """What methods with a row for each learner have in common; see `Properties` for the rest."""
+
+    shared: ClassVar[bool] = False
+    properties: ClassVar[Properties] = Properties()
+
+    optimizer: Callable[[], FlatOptimizer]
+    """Makes the optimizer; its state stays local."""
+
+    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
+        """All learners start from x [d]."""
+        rows = x.repeat(local, 1)
+        return State(0, rows, self.optimizer(), self.start(rows))
+
+    def start(self, x: Tensor) -> Rows:
+        """What is kept beside weights x [local, d], at the beginning or after learners are lost."""
+        return NO_ROWS

@@ -18,7 +18,9 @@ class Mix:
     """A multiplication by W: every learner waits for the rows of its in-neighbours alone."""
 
     rows: float = 1.0
-    """Rows of d numbers that a message holds."""
+    """Rows of d numbers that a message holds; compressed ones are fractions of a row."""
+    numbers: int = 0
+    """Single numbers beside them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,29 @@ class Pairwise:
     """Messages of an averaging that wait for one another."""
 
 
-Phase = Gradient | Mix | Mean | Overlapped | Pairwise
+@dataclass(frozen=True)
+class Every:
+    """A phase of every k-th step only: those t with t + 1 a multiple of `steps`."""
+
+    steps: int
+    phase: "Mix | Mean"
+
+
+Phase = Gradient | Mix | Mean | Overlapped | Pairwise | Every
 Pattern = tuple[Phase, ...]
 """One step."""
+
+
+def mixes(pattern: Pattern) -> bool:
+    """Whether a step sends rows along W."""
+    return any(isinstance(phase, Mix | Pairwise) for phase in map(message, pattern))
+
+
+def message(phase: Phase) -> Phase:
+    """What a phase sends, if it sends anything, without what goes on meanwhile or when."""
+    match phase:
+        case Overlapped(first=first):
+            return first
+        case Every(phase=inner):
+            return inner
+    return phase

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from gossip.comm import costs
 
+Decode = Callable[[Tensor], Tensor]
+"""Rows [rows, d] from their payloads [rows, bytes], at least one; the same bits of each row
+wherever and with whichever others it is decoded."""
 Pending = Callable[[], Tensor]
 """A started collective: calling it waits for it and gives its result.
 
@@ -63,8 +66,11 @@ class Communicator(Protocol):
     processes: int
     traffic: Traffic
 
-    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
+    def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """Start X <- W X; the returned call waits and gives the hosted rows, [local, d], new ones.
+
+        With `decode` it is W decode(X): the rows x [local, bytes] uint8 are payloads, which travel
+        as they are, and are counted so.
 
         Args:
             x: the hosted rows, [local, d], contiguous; must not be written to until the
@@ -72,6 +78,7 @@ class Communicator(Protocol):
                 communicator does not write to them.
             w: mixing matrix [n, n]; row j holds the weights that receiver j applies. The same
                 on all processes. Message plans are cached by its identity.
+            decode: what payloads stand for; None: x are the rows themselves.
         """
         ...
 

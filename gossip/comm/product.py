@@ -1,45 +1,17 @@
 """The product of a mixing matrix and rows, prepared once per matrix rather than once per step."""
 
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array, diags_array
 from torch import Tensor
 
-T = TypeVar("T")
-
 Product = Callable[[Tensor], Tensor]
 """x [columns, d] -> w x [rows, d]."""
 
 DENSE_FROM = 0.5
 """Share of non-zeros from which a dense product is faster than a sparse one (n = 5, 16, 64)."""
-
-
-class ByIdentity(Generic[T]):
-    """Remembers build(w) for the last few matrices, told apart by identity.
-
-    A periodic topology gives the same object for the same t mod period, so its plans are made
-    once; a random one gives a new matrix each step and its old plans fall out.
-    """
-
-    def __init__(self, build: Callable[[csr_array], T], size: int = 64) -> None:
-        self._build = build
-        self._size = size
-        self._kept: OrderedDict[int, tuple[csr_array, T]] = OrderedDict()
-
-    def __call__(self, w: csr_array) -> T:
-        """build(w), or what it gave the last time."""
-        kept = self._kept.get(id(w))
-        if kept is not None and kept[0] is w:
-            return kept[1]
-        plan = self._build(w)
-        self._kept[id(w)] = (w, plan)  # holding w keeps its id from being given away
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
-        return plan
 
 
 def product(w: csr_array) -> Product:

@@ -7,8 +7,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.comm.base import Pending, Traffic, messages
-from gossip.comm.product import ByIdentity, rounded
+from gossip.by_identity import ByIdentity
+from gossip.comm.base import Decode, Pending, Traffic, messages
+from gossip.comm.product import product, rounded
 
 
 class Stacked:
@@ -26,16 +27,17 @@ class Stacked:
         self.processes = 1
         self.traffic = Traffic()
         self._wire = wire
-        self._prepared = ByIdentity(lambda w: (rounded(w, wire), messages(w)))
+        self._prepared = ByIdentity(lambda w: (rounded(w, wire), product(w), messages(w)))
 
-    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
+    def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """X <- W X, computed at once; see `Communicator.start_mix`."""
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self.n, f"{len(x)} rows for {self.n} learners"
-        multiply, sent = self._prepared(w)
-        self.traffic.count_mix(sent, x[0].numel() * (self._wire or x.dtype).itemsize)
+        multiply, exactly, sent = self._prepared(w)
+        dtype = x.dtype if decode else self._wire or x.dtype
+        self.traffic.count_mix(sent, x[0].numel() * dtype.itemsize)
         start = time.perf_counter()
-        mixed = multiply(x)
+        mixed = exactly(decode(x)) if decode else multiply(x)
         self.traffic.seconds_waiting += time.perf_counter() - start  # in place of the wait
         return lambda: mixed
 

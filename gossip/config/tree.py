@@ -8,7 +8,7 @@ import torch
 from tyro.conf import arg
 
 import topologies
-from gossip.algorithms import NAMES, NOISE_MODES, ORDERS
+from gossip.algorithms import NAMES, NOISE_MODES, ORDERS, check_options
 from gossip.comm.connect import BACKENDS
 from gossip.config.compute import Compute
 from gossip.config.damping import Damping
@@ -41,8 +41,12 @@ class Averaging:
     """How a graph becomes a mixing matrix W."""
     order: Annotated[str, names(ORDERS)] = "awc"
     """awc: average while computing, the DPSGD paper's; atc: adapt, then combine."""
+    algorithm_options: tuple[str, ...] = ()
+    """Options of the algorithms as key=value, for example beta=0.9; each takes those it has."""
     mix_every: int = 1
     """Average with the neighbours every H-th step only."""
+    mixing_weight: float = 1.0
+    """omega in (0, 1]: (1 - omega) I + omega W in the place of W, so that more is kept."""
     noise_std: float = 0.1
     """SSGD*: standard deviation sigma_0 of the injected noise."""
     noise_mode: Annotated[str, names(NOISE_MODES)] = "eval"
@@ -57,6 +61,8 @@ class Averaging:
         """Refuse what cannot be run."""
         at_least(1, learners=self.learners, mix_every=self.mix_every)
         not_negative(noise_std=self.noise_std)
+        if not 0 < self.mixing_weight <= 1:
+            raise UserError(f"mixing_weight={self.mixing_weight}: it is a share of W, in (0, 1]")
         one_of(topologies.WEIGHTS, self.weights, "weights")
         one_of(ORDERS, self.order, "order")
         one_of(NOISE_MODES, self.noise_mode, "noise mode")
@@ -271,6 +277,7 @@ class Config:
         at_least(0, seed=self.seed)
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             raise UserError(f"epochs={self.epochs}: it must be a positive number")
+        check_options(self.algorithm, self.gossip.algorithm_options)
         self._check_amp()
 
     @property

@@ -23,6 +23,8 @@ from gossip.study import Study
 
 OPTIMIZER = "optimizer/"
 """Before the names of an optimizer's state in a snapshot."""
+METHOD = "method/"
+"""Before those of what the method itself keeps of each learner."""
 
 
 @dataclass
@@ -113,7 +115,8 @@ def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
     numbers, shared = live.rates.snapshot()
     own = {OPTIMIZER + name: rows for name, rows in live.state.optimizer.state_rows().items()}
     own["x"] = live.state.x
-    rows = {} if algorithm.shared else own
+    rows = {METHOD + name: each for name, each in live.state.rows.items()}
+    rows |= {} if algorithm.shared else own
     shared = shared | (own if algorithm.shared else {})
     if live.buffers is not None:
         rows["buffers"] = live.buffers
@@ -158,10 +161,12 @@ def _resume(live: Live, start: Snapshot, study: Study, *, shared: bool) -> None:
 def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     outcome, facts = live.outcome, start.facts
     own = start.shared if shared else start.rows
-    x, optimizer = live.state.x, live.state.optimizer
+    _, x, optimizer, fresh = live.state
     names = [name for name in own if name.startswith(OPTIMIZER)]
     optimizer.restore({name.removeprefix(OPTIMIZER): own[name] for name in names})
-    outcome.state = State(start.step, _like(own["x"], x, "x"), optimizer)
+    rows = _kept(start, METHOD, x.device)
+    rows |= {name: _like(rows[name], row, name) for name, row in fresh.items()}
+    outcome.state = State(start.step, _like(own["x"], x, "x"), optimizer, rows)
     live.rates.restore(facts, start.shared)
     if live.buffers is not None:
         live.buffers = _like(start.rows["buffers"], live.buffers, "buffers")
@@ -177,6 +182,15 @@ def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     outcome.skips, outcome.first_skip = float(facts["skips"]), facts["first_skip"]
     outcome.resumed_at = [*map(int, facts["resumed_at"])]
     outcome.lost_at = [(int(step), int(n)) for step, n in facts["lost_at"]]
+
+
+def _kept(start: Snapshot, prefix: str, device: torch.device) -> dict[str, Tensor]:
+    """Copies of all rows of a kind, also of those that a method has not from its beginning."""
+    return {
+        name.removeprefix(prefix): row.to(device, copy=True)
+        for name, row in start.rows.items()
+        if name.startswith(prefix)
+    }
 
 
 def _like(tensor: Tensor, other: Tensor, name: str) -> Tensor:

@@ -8,6 +8,8 @@ deal all training samples among themselves.
 from dataclasses import replace
 
 import topologies
+from gossip.algorithms import Algorithm, State
+from gossip.algorithms.properties import Properties
 from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
 from gossip.comm.shutdown.stop import GoingOn
@@ -66,19 +68,29 @@ def remaining(name: str, lost: LostProcessError, requested: int) -> Remaining:
     return Remaining(name, study, start, requested)
 
 
-def can_lose(study: Study, *, shared: bool) -> bool:
+def begun_anew(state: State, algorithm: Algorithm) -> State:
+    """The same weights, with what a method keeps beside them as at the beginning.
+
+    Sums over all learners, such as that of trackers, do not hold any more for those that are left.
+    """
+    start = getattr(algorithm, "start", None)
+    return state if start is None else state._replace(rows=start(state.x))
+
+
+def can_lose(study: Study, algorithm: Algorithm) -> bool:
     """Whether a run is to go on without a lost process, and has no state that it would miss.
 
     SSGD's one model may be a step further on some processes than on others, rules that look at
     all learners' gradients count them, and a damper counts their samples: such runs go on from a
-    checkpoint.
+    checkpoint. So do methods whose learners build on each other's states.
 
     Args:
         study: with its policy.
-        shared: whether all learners have one model.
+        algorithm: with its properties.
     """
     asked = study.config.reliability.on_failure == "continue"
-    return asked and not shared and not study.rule.needs_norms and study.damper is None
+    survives = getattr(algorithm, "properties", Properties()).survives and not algorithm.shared
+    return asked and survives and not study.rule.needs_norms and study.damper is None
 
 
 def without_the_lost(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, Snapshot]:

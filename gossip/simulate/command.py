@@ -64,6 +64,8 @@ class Command:
     """Options of the topology as key=value."""
     order: Annotated[str, names(ORDERS)] = "awc"
     """Of dpsgd: awc sends while it computes, atc afterwards."""
+    algorithm_options: tuple[str, ...] = ()
+    """Options of the algorithms as key=value."""
     mix_every: int = 1
     """Average with the neighbours every H-th step only."""
     all_reduce: Annotated[tuple[str, ...], names(ALL_REDUCES)] = ("ring", "halving-doubling")
@@ -205,6 +207,7 @@ def question(command: Command) -> Question:
         gossip=Averaging(
             topology_options=command.topology_options,
             order=command.order,
+            algorithm_options=command.algorithm_options,
             mix_every=command.mix_every,
         ),
         reliability=Reliability(

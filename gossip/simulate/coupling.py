@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gossip.algorithms.pattern import mixes
 from gossip.config import Config, load
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
@@ -15,6 +16,7 @@ from gossip.simulate import scenario
 from gossip.simulate.engine import simulate
 from gossip.simulate.scenario import Machines
 from gossip.storage.names import CONFIG
+from gossip.study import parts
 
 BYTES = {"float64": 8, "float32": 4, "bf16": 2, "fp16": 2}
 
@@ -130,5 +132,5 @@ def row_bytes(run: Run, config: Config) -> float:
     if not math.isfinite(parameters):
         raise UserError(f"run {run.folder}: its summary does not say how many parameters it has")
     wire = config.gossip.wire
-    full = wire == "full" or run.setting("algorithm") != "dpsgd"
+    full = wire == "full" or not mixes(parts.pattern(str(run.setting("algorithm")), config))
     return parameters * BYTES[config.model.dtype if full else wire]

@@ -6,6 +6,7 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 - Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
 - Mean: max_k S_k + T_allreduce
 - Overlapped: the later of the two, both begun at S_j
+- Every: its phase in every k-th step, nothing in the others
 
 Each costs O(n deg) a step; nothing of a step is kept but sums.
 
@@ -22,6 +23,9 @@ from gossip.simulate.edges import Remembered
 from gossip.simulate.pairs import pairwise
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
+
+NUMBER = 4
+"""Bytes of a single number beside a row."""
 
 
 def simulate(setting: Setting, steps: int) -> Timeline:
@@ -63,24 +67,25 @@ class _Common:
                 seconds = self._setting.compute.at(t)
                 self.busy += seconds
                 return ready + seconds
-            case phases.Mix(rows=rows):
-                edges = self._mix(rows).at(t)
+            case phases.Mix(rows=rows, numbers=numbers):
+                edges = self._mix(rows, numbers).at(t)
                 self.sent += edges.sent
                 return edges.arrive(ready, edges.late(self._setting.seed, t))
             case phases.Mean(rows=rows):
                 cost = self._mean(rows)
                 self.sent += cost.sent
                 return np.full_like(ready, ready.max() + cost.seconds)
+            case phases.Every(steps=steps, phase=inner):
+                return self._after(inner, ready, t) if (t + 1) % steps == 0 else ready
             case phases.Overlapped(first=first, second=second):
                 return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
         raise TypeError(f"{phase} is no phase of a step in common")
 
-    def _mix(self, rows: float) -> Remembered:
-        setting = self._setting
-        if rows not in self._edges:
-            m = rows * setting.row_bytes
-            self._edges[rows] = Remembered(setting.mixing, m, setting.network)
-        return self._edges[rows]
+    def _mix(self, rows: float, numbers: int) -> Remembered:
+        setting, m = self._setting, rows * self._setting.row_bytes + NUMBER * numbers
+        if m not in self._edges:
+            self._edges[m] = Remembered(setting.mixing, m, setting.network)
+        return self._edges[m]
 
     def _mean(self, rows: float) -> Cost:
         setting = self._setting

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gossip.algorithms.pattern import mixes
 from gossip.config import Config
 from gossip.errors import UserError
 from gossip.simulate import scenario
 from gossip.simulate.engine import simulate
 from gossip.simulate.scenario import Machines
+from gossip.study import parts
 
 AS_FAST = 0.01
 """Relative difference of seconds that does not count."""
@@ -80,8 +82,8 @@ def _with(question: Question, n: int) -> list[Line]:
         raise UserError(f"learners={n}: it must be at least 1")
     made = []
     for name in question.algorithms:
-        pattern = scenario.pattern(name, question.config)
-        if scenario.mixes(pattern):
+        pattern = parts.pattern(name, question.config)
+        if mixes(pattern):
             made += [_line(question, n, name, topology, "ring") for topology in question.topologies]
         else:
             made += [_line(question, n, name, None, how) for how in question.all_reduces]

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from gossip import stragglers
-from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
 from gossip.algorithms import pattern as phases
 from gossip.config import Config
-from gossip.errors import UserError, lookup
 from gossip.simulate.compute import Compute, Failures
 from gossip.simulate.network import Network
 from gossip.simulate.setting import Mixing, Setting
@@ -50,35 +47,6 @@ class Machines:
         return Compute(n, seconds * share, straggler, slowness, failures)
 
 
-def pattern(name: str, config: Config) -> phases.Pattern:
-    """That of an algorithm of the table, with the config's options.
-
-    Raises:
-        UserError: there is no such algorithm, or it states no pattern.
-    """
-    gossip = config.gossip
-    make: Any = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
-    made = make(_no_optimizer, Settings(gossip.order, gossip.noise_std, gossip.noise_mode, 0))
-    if not hasattr(made, "pattern"):
-        raise UserError(
-            f"algorithm {name} does not say what a step sends: give it a pattern, as in "
-            "gossip/algorithms/dpsgd.py"
-        )
-    return made.pattern
-
-
-def mixes(pattern: phases.Pattern) -> bool:
-    """Whether a step sends rows along W."""
-    each = [p.first if isinstance(p, phases.Overlapped) else p for p in pattern]
-    return any(isinstance(phase, phases.Mix | phases.Pairwise) for phase in each)
-
-
-def averages(pattern: phases.Pattern) -> bool:
-    """Whether a step has an average over all learners."""
-    each = [p.first if isinstance(p, phases.Overlapped) else p for p in pattern]
-    return any(isinstance(phase, phases.Mean) for phase in each)
-
-
 def setting(
     name: str,
     config: Config,
@@ -101,10 +69,10 @@ def setting(
     Raises:
         UserError: something is not there, or does not fit.
     """
-    steps = pattern(name, config)
+    steps = parts.pattern(name, config)
     return Setting(
         steps,
-        _mixing(config) if mixes(steps) else _nobody,
+        _mixing(config) if phases.mixes(steps) else _nobody,
         machines.network,
         machines.compute(config, share=share),
         row_bytes,
@@ -134,7 +102,3 @@ def _mixing(config: Config) -> Mixing:
 
 def _nobody(t: int) -> csr_array:
     raise AssertionError("an algorithm that mixes nothing asked for W")
-
-
-def _no_optimizer() -> Any:
-    raise AssertionError("nothing is trained here")

@@ -13,6 +13,8 @@ from torch import nn
 
 import topologies
 from gossip import stragglers
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
+from gossip.algorithms.pattern import Pattern
 from gossip.config import Config
 from gossip.data import Dataset, load
 from gossip.errors import UserError, load_object, lookup, said
@@ -22,6 +24,7 @@ from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.optim.uncompiled import uncompiled
 from gossip.stragglers import Straggler
 from gossip.task import Task
+from topologies.damped import damped
 
 
 def straggler(config: Config) -> Straggler | None:
@@ -126,6 +129,8 @@ def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
 def topology(config: Config, n: int) -> topologies.Topology:
     """The config's topology for n learners: all that it names, or those that are left.
 
+    With a mixing weight omega it has (1 - omega) I + omega W(t) in the place of W(t).
+
     Raises:
         UserError: there is none.
     """
@@ -139,7 +144,7 @@ def topology(config: Config, n: int) -> topologies.Topology:
     if builder is not None and "seed" in inspect.signature(builder).parameters:
         options.setdefault("seed", config.seed)
     try:
-        return topologies.build(gossip.topology, n, **options)
+        return damped(topologies.build(gossip.topology, n, **options), gossip.mixing_weight)
     except topologies.TopologyError as error:
         raise UserError(str(error)) from error
 
@@ -157,6 +162,33 @@ def topology_and_remarks(config: Config, n: int) -> tuple[topologies.Topology, l
     for other in (w for w in caught if w not in remarks):  # of the user's own function
         warn_explicit(other.message, other.category, other.filename, other.lineno)
     return made, [str(w.message) for w in remarks]
+
+
+def settings(config: Config) -> Settings:
+    """What the config says to its algorithms."""
+    gossip = config.gossip
+    options = parse_options(gossip.algorithm_options, "algorithm")
+    return Settings(gossip.order, gossip.noise_std, gossip.noise_mode, config.seed, options)
+
+
+def pattern(name: str, config: Config) -> Pattern:
+    """What a step of an algorithm of the table computes and sends, with the config's options.
+
+    Raises:
+        UserError: there is no such algorithm, or it states no pattern.
+    """
+    make: Any = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
+    made = make(_no_optimizer, settings(config))
+    if not hasattr(made, "pattern"):
+        raise UserError(
+            f"algorithm {name} does not say what a step sends: give it a pattern, as in "
+            "gossip/algorithms/dpsgd.py"
+        )
+    return made.pattern
+
+
+def _no_optimizer() -> Any:
+    raise AssertionError("nothing is trained here")
 
 
 def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:

@@ -9,7 +9,8 @@ from scipy.sparse import csr_array
 
 import topologies
 from gossip import stragglers
-from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS
+from gossip.algorithms.pattern import mixes
 from gossip.comm.base import Communicator
 from gossip.comm.startup.together import on_all
 from gossip.config import Config
@@ -22,7 +23,7 @@ from gossip.rates import Rule
 from gossip.stragglers import Straggler
 from gossip.streams import PASS, generator
 from gossip.study import damper as dampers
-from gossip.study import parts
+from gossip.study import fitting, parts
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from gossip.study.step_gradient import of_steps
 from gossip.task import Gradients, Task
@@ -163,14 +164,23 @@ def prepare(config: Config, comm: Communicator) -> Study:
 
 def _idle_wire(config: Config) -> list[str]:
     """A note where no algorithm sends rows that are mixed by W."""
-    if config.gossip.wire == "full" or "dpsgd" in config.algorithm:
+    if config.gossip.wire == "full" or any(
+        mixes(parts.pattern(k, config)) for k in config.algorithm
+    ):
         return []
-    return [f"wire has no effect with --algorithm {' '.join(config.algorithm)}: it is for dpsgd"]
+    return [
+        f"wire has no effect with --algorithm {' '.join(config.algorithm)}, which mixes no rows"
+    ]
 
 
 def algorithm(name: str, study: Study) -> Any:
-    """One of `ALGORITHMS` or `ASYNCHRONOUS` with the config's optimizer."""
-    gossip = study.config.gossip
-    settings = Settings(gossip.order, gossip.noise_std, gossip.noise_mode, study.config.seed)
+    """One of `ALGORITHMS` or `ASYNCHRONOUS` with the config's optimizer.
+
+    Raises:
+        UserError: its options, the topology or the optimizer do not fit.
+    """
     make = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
-    return make(parts.optimizer(study.config, study.task), settings)
+    made = make(parts.optimizer(study.config, study.task), parts.settings(study.config))
+    size = study.task.layers[-1].stop
+    fitting.check(name, made, study.config, study.topology, size)
+    return made

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.by_identity import ByIdentity
 from gossip.comm.base import Communicator, Traffic, messages
-from gossip.comm.product import ByIdentity
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 

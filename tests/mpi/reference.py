@@ -41,6 +41,8 @@ class Walk:
     """What came of a run."""
 
     x: torch.Tensor
+    kept: dict[str, torch.Tensor]
+    """What the method keeps beside the weights, name -> [local, ...]."""
     rows: TraceRows
     bytes_sent_per_learner: float
     skips: float
@@ -51,4 +53,5 @@ def walk(chosen: Config, comm: Communicator) -> Walk:
     study = prepare(chosen, comm)
     rows: TraceRows = []
     outcome = loop(study, chosen.algorithm[0])(record=rows.extend)
-    return Walk(outcome.state.x, rows, outcome.bytes_sent_per_learner, outcome.skips)
+    state, sent = outcome.state, outcome.bytes_sent_per_learner
+    return Walk(state.x, dict(state.rows), rows, sent, outcome.skips)

@@ -13,6 +13,7 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import Gloo
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import BATCH_NORMS, Averaging, Config, Data, Model, Monitoring, Rate
+from tests.fits import fitted, topologies_of
 from tests.mpi.reference import on_first, walk
 from tests.rates import cases
 
@@ -41,6 +42,10 @@ def assert_same_walk(chosen: Config, comm: Communicator | None = None) -> None:
     x = expected.x
     hosted = x if len(x) == 1 else x[comm.hosted.start : comm.hosted.stop]
     torch.testing.assert_close(done.x, hosted, rtol=1e-12, atol=1e-12)
+    assert done.kept.keys() == expected.kept.keys()
+    for name, kept in done.kept.items():
+        own = expected.kept[name][comm.hosted.start : comm.hosted.stop]
+        torch.testing.assert_close(kept, own, rtol=1e-10, atol=1e-11)
     assert [row.keys() for row in done.rows] == [row.keys() for row in expected.rows]
     for row, other in zip(done.rows, expected.rows, strict=True):
         for column in list(row):
@@ -72,8 +77,12 @@ CASES = [
 ]
 
 
+WITH_STATE = [name for name in ALGORITHMS if name not in {name for name, _ in CASES}]
+"""A new line of the table is among these."""
+
+
 def test_every_algorithm_and_order_is_walked():
-    assert {name for name, _ in CASES} == set(ALGORITHMS)
+    assert {name for name, _ in CASES} | set(WITH_STATE) == set(ALGORITHMS)
     assert {options.get("order", "awc") for _, options in CASES} == set(ORDERS)
 
 
@@ -85,6 +94,16 @@ def test_every_algorithm_and_order_is_walked():
 )
 def test_mpi_walks_the_stacked_trajectory(n, name, options):
     assert_same_walk(config(n, name, **options))
+
+
+@pytest.mark.parametrize("name", WITH_STATE)
+def test_a_method_with_state_of_its_own_walks_the_stacked_trajectory(name):
+    topology = topologies_of(name)[0]
+    if sizes()[-1] == 2 and topology == "random-directed":
+        topology = "complete"
+    chosen = config(sizes()[-1], name, topology=topology)
+    watched = Monitoring(monitor="cheap", monitor_every=3)
+    assert_same_walk(replace(fitted(name, chosen), steps=7, monitoring=watched))
 
 
 OTHER_WAYS = {
@@ -104,6 +123,9 @@ OTHER_WAYS = {
         ("dpsgd", {"topology": "base", "mix_every": 2}),
         ("ssgd", {}),
         ("ssgd-star", {"noise_mode": "persist"}),
+        ("push-diging", {"topology": "random-directed"}),
+        ("relaysgd", {"topology": "binary-tree"}),
+        ("choco-awc", {"topology": "torus"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
 )

@@ -11,16 +11,16 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.comm.base import Pending, Traffic
+from gossip.by_identity import ByIdentity
+from gossip.comm.base import Decode, Pending, Traffic
 from gossip.comm.node import reduction, window
 from gossip.comm.node.reduction import Reduction
 from gossip.comm.node.shared_memory import shared_memory
 from gossip.comm.node.window import Window
-from gossip.comm.product import ByIdentity
 from gossip.comm.shutdown.overdue import Waiting
-from gossip.comm.transports.combine import HALVES, mixture
+from gossip.comm.transports.combine import HALVES, decoded_mixture, mixture
 from gossip.comm.transports.message_plan import Plan, plan
-from gossip.comm.transports.row_kind import Kind, check_alike
+from gossip.comm.transports.row_kind import SENT, Kind, check_alike
 
 KEPT = 4
 """Pieces of memory for arriving rows that wait for their next use."""
@@ -123,12 +123,12 @@ class Blocks(ABC):
             )
         return x.cpu()
 
-    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
+    def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """Start X <- W X; see `Communicator.start_mix`."""
         assert x.is_contiguous(), "rows must be contiguous"
         assert len(x) == self._local, f"{len(x)} rows for {self._local} hosted learners"
-        self._check_alike("mixed", x)
-        own, wire = self._staged(x.detach()), self._wire or x.dtype
+        self._check_alike(SENT if decode else "mixed", x)
+        own, wire = self._staged(x.detach()), x.dtype if decode else self._wire or x.dtype
         self._share_memory(x.nbytes)
         plan, shared = self._plan(w), self._window
         self.traffic.count_mix(plan.messages, x[0].numel() * wire.itemsize)
@@ -154,7 +154,10 @@ class Blocks(ABC):
             return arrivals
 
         def compute() -> Tensor:
-            mixed = mixture(plan, own, rows, near, far)
+            if decode is None:
+                mixed = mixture(plan, own, rows, near, far)
+            else:
+                mixed = decoded_mixture(plan, own, near, far, decode)
             if shared is not None:
                 shared.done(number)
             self._keep(arrivals)

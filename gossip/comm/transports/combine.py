@@ -6,6 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from gossip.comm.base import Decode
 from gossip.comm.transports.message_plan import Plan, Term
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -33,6 +34,28 @@ def mixture(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tens
     else:
         mixed = _sums(plan, plan.terms, full, rows, near, far)
     return mixed.to(own.dtype)
+
+
+def decoded_mixture(plan: Plan, own: Tensor, near: Near, far: Far, decode: Decode) -> Tensor:
+    """W decode(X) for the hosted learners, [local, d].
+
+    Args:
+        plan: the weights, and whose payloads they belong to.
+        own: hosted payloads, [local, bytes].
+        near: gives payloads of processes that share memory.
+        far: gives payloads that arrive as messages.
+        decode: what they stand for.
+    """
+    rows = decode(own)
+
+    def near_row(k: int) -> Tensor:
+        return decode(near(k).unsqueeze(0))[0]
+
+    def far_rows() -> Tensor:
+        payloads = far()
+        return decode(payloads) if len(payloads) else rows[:0]
+
+    return mixture(plan, rows, rows, near_row, far_rows)
 
 
 def _products(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.comm.base import Pending
+from gossip.comm.base import Decode, Pending
 from gossip.comm.startup.machine import machine
 from gossip.comm.transports.blocks import Finish
 from gossip.comm.transports.gloo import Gloo, as_bytes, connected, destroy
@@ -72,7 +72,7 @@ class Nccl(Gloo):
         """`x` where it is; see `Blocks`."""
         return x
 
-    def start_mix(self, x: Tensor, w: csr_array) -> Pending:
+    def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """Start X <- W X; see `Communicator.start_mix`.
 
         On a GPU the whole mix is queued at once, on the stream for mixes: its waits for messages
@@ -80,10 +80,10 @@ class Nccl(Gloo):
         that the asking stream does not wait for. Arrivals are written and read on the one stream.
         """
         if not x.is_cuda:
-            return super().start_mix(x, w)
+            return super().start_mix(x, w, decode)
         self._stream.wait_stream(torch.cuda.current_stream(x.device))
         with torch.cuda.stream(self._stream):
-            mixed = super().start_mix(x, w)()
+            mixed = super().start_mix(x, w, decode)()
             done = self._stream.record_event()
 
         def pending() -> Tensor:

@@ -11,6 +11,10 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Dtypes of rows that have weighted sums, and that every transport carries."""
 
 
+SENT = "sent"
+"""The verb of payloads, which are bytes."""
+
+
 class Kind(NamedTuple):
     """What rows are like, and what is done with them."""
 
@@ -32,7 +36,7 @@ def check_alike(kind: Kind, share: Callable[[Any], list[Any]]) -> None:
     Raises:
         UserError: the same on all processes.
     """
-    allowed = [_name(dtype) for dtype in FLOATS]
+    allowed = [_name(dtype) for dtype in ((torch.uint8,) if kind.verb == SENT else FLOATS)]
     kinds = [(dtype, tuple(shape)) for dtype, shape in share([_name(kind.dtype), [*kind.shape]])]
     for process, (dtype, shape) in enumerate(kinds):
         if dtype not in allowed:

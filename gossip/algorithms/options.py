@@ -1,0 +1,68 @@
+"""Options of methods, key=value: each takes those it has, and one that none has is refused."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from gossip.algorithms.base import Algorithm
+from gossip.errors import UserError, suggestion
+from gossip.keyvalue import converted, parse_options
+from gossip.optim import FlatOptimizer
+from topologies.options import option_names
+
+Make = Callable[[], FlatOptimizer]
+SEED = "seed"
+"""The field of a method that draws random numbers: not an option, but the run's seed."""
+
+
+class Settings(NamedTuple):
+    """What a run says to its algorithms; each takes what it knows."""
+
+    order: str
+    noise_std: float
+    noise_mode: str
+    seed: int
+    options: Mapping[str, str] = {}
+    """`--algorithm-options`."""
+
+
+class Method:
+    """A line of the table for a class whose fields are its options, beside the optimizer.
+
+    Args:
+        name: on the command line.
+        kind: a frozen dataclass, its first field the optimizer.
+        fixed: fields that the line decides.
+    """
+
+    def __init__(self, name: str, kind: Callable[..., Any], **fixed: Any) -> None:
+        self._name, self._kind, self._fixed = name, kind, fixed
+
+    @property
+    def options(self) -> list[str]:
+        """Names of its options."""
+        return [k for k in option_names(self._kind) if k != SEED and k not in self._fixed]
+
+    def __call__(self, optimizer: Make, settings: Settings) -> Algorithm:
+        """The method with the options that are its own."""
+        own = {key: text for key, text in settings.options.items() if key in self.options}
+        values = converted(f"algorithm {self._name}", self._kind, own)
+        if SEED in option_names(self._kind):
+            values[SEED] = settings.seed
+        return self._kind(optimizer, **values, **self._fixed)
+
+
+def refuse_unknown(table: Mapping[str, object], names: Iterable[str], given: Iterable[str]) -> None:
+    """Refuse an option that none of the algorithms has.
+
+    Raises:
+        UserError: there is such.
+    """
+    chosen = [table.get(name) for name in names]
+    known = sorted({key for line in chosen if isinstance(line, Method) for key in line.options})
+    for key in parse_options(given, "algorithm"):
+        if key not in known:
+            there = f"there are {', '.join(known)}" if known else "they have none"
+            raise UserError(
+                f"algorithm {' '.join(names)} has no option {key!r}{suggestion(key, known)}; "
+                f"{there}"
+            )

@@ -1,0 +1,66 @@
+"""Compressors of messages: operators with their constants, and payloads that are really packed."""
+
+from collections.abc import Callable
+
+from gossip.compress.operator import Operator, compressed
+from gossip.compress.quantise import Fp4, Integers, Qsgd, ScaledSign
+from gossip.compress.sparse import DctTopK, Identity, RandomK, TopK, UnbiasedRandomK
+from gossip.errors import UserError, lookup
+
+
+def _int8(block: int = 256) -> Operator:
+    return Integers(8, block)
+
+
+def _int4(block: int = 32) -> Operator:
+    return Integers(4, block)
+
+
+OPERATORS: dict[str, tuple[Callable[..., Operator], tuple[type, ...]]] = {
+    "identity": (Identity, ()),
+    "top-k": (TopK, (float,)),
+    "random-k": (RandomK, (float,)),
+    "unbiased-random-k": (UnbiasedRandomK, (float,)),
+    "sign": (ScaledSign, ()),
+    "qsgd": (Qsgd, (int,)),
+    "int8": (_int8, (int,)),
+    "int4": (_int4, (int,)),
+    "fp4": (Fp4, (int,)),
+    "dct": (DctTopK, (int, int)),
+}
+"""Name -> what makes the operator, and the kinds of its numbers. A new one is a line here."""
+
+
+def operator(spec: str) -> Operator:
+    """The operator of a text, name:number:number with the numbers that it has, as top-k:0.01.
+
+    Raises:
+        UserError: there is none of that name, or its numbers are not such.
+    """
+    name, *numbers = spec.split(":")
+    make, kinds = lookup(OPERATORS, name, "compressor")
+    if len(numbers) > len(kinds):
+        raise UserError(f"compressor {spec}: {name} has at most {len(kinds)} numbers")
+    try:
+        given = [kind(text) for kind, text in zip(kinds, numbers, strict=False)]
+    except ValueError:
+        wanted = ":".join([name, *("NUMBER" if kind is float else "COUNT" for kind in kinds)])
+        raise UserError(f"compressor {spec}: write it as {wanted}") from None
+    return make(*given)
+
+
+__all__ = [
+    "OPERATORS",
+    "DctTopK",
+    "Fp4",
+    "Identity",
+    "Integers",
+    "Operator",
+    "Qsgd",
+    "RandomK",
+    "ScaledSign",
+    "TopK",
+    "UnbiasedRandomK",
+    "compressed",
+    "operator",
+]

@@ -1,0 +1,51 @@
+"""What a compressor is: rows in, bytes out, and what those bytes stand for."""
+
+from typing import ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Operator(Protocol):
+    r"""C(x) = decode(encode(x)), row by row.
+
+    Two kinds. **contractive**: E||C(x) - x||^2 <= (1 - delta) ||x||^2 with delta in (0, 1], for
+    methods that remember what was left out. **unbiased**: E C(x) = x and E||C(x) - x||^2 <= omega
+    ||x||^2; then C/(1 + omega) is contractive with delta = 1/(1 + omega).
+
+    C(0) = 0. Random operators draw from the keys alone. A payload has the same size for all rows of
+    a length, and holds all that decoding needs but that length and the dtype. A row with a number
+    that is not finite decodes to one, so that a run which diverges is seen to.
+    """
+
+    kind: ClassVar[Literal["contractive", "unbiased"]]
+
+    def encode(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Payloads [rows, bytes] uint8 of x [rows, d].
+
+        Args:
+            x: floating point, of any strides.
+            keys: of what is drawn for each row, [rows] int64.
+        """
+        ...
+
+    def decode(self, payload: Tensor, d: int, dtype: torch.dtype) -> Tensor:
+        """C(x), [rows, d] of a dtype, from payloads [rows, bytes]."""
+        ...
+
+    def size(self, d: int, itemsize: int) -> int:
+        """Bytes of the payload of a row of d numbers of so many bytes each."""
+        ...
+
+    def check(self, d: int) -> None:
+        """Refuse a length that the operator's options do not fit.
+
+        Raises:
+            UserError: they do not.
+        """
+        ...
+
+
+def compressed(operator: Operator, x: Tensor, keys: Tensor) -> Tensor:
+    """C(x) without a message, [rows, d]."""
+    return operator.decode(operator.encode(x, keys), x.shape[1], x.dtype)

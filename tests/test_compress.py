@@ -1,0 +1,233 @@
+"""Compressors: their constants on every kind of row, their bytes, and what they must not do."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gossip.compress import OPERATORS, compressed, operator
+from gossip.errors import UserError
+
+SPECS = (
+    "identity",
+    "top-k:0.1",
+    "top-k:3",
+    "random-k:0.25",
+    "unbiased-random-k:0.25",
+    "sign",
+    "qsgd:1",
+    "qsgd:4",
+    "qsgd:255",
+    "int8:64",
+    "int4:16",
+    "fp4:32",
+    "dct:16:4",
+)
+each = pytest.mark.parametrize("spec", SPECS)
+RANDOM = np.random.default_rng(0)
+D = 100
+ROWS = {
+    "noise": RANDOM.standard_normal((3, D)),
+    "spiky": np.where(RANDOM.random((3, D)) < 0.03, 1e6, 1e-6) * RANDOM.standard_normal((3, D)),
+    "flat": np.sign(RANDOM.standard_normal((3, D))),
+    "short": RANDOM.standard_normal((3, 5)),
+    "small": 1e-30 * RANDOM.standard_normal((3, D)),
+}
+
+
+def rows(name):
+    return torch.from_numpy(ROWS[name])
+
+
+def keys(count, first=0):
+    return torch.arange(first, first + count)
+
+
+def error(c, x):
+    return (c - x).square().sum(1), x.square().sum(1)
+
+
+def test_every_operator_of_the_table_is_among_the_cases():
+    assert {spec.split(":")[0] for spec in SPECS} == set(OPERATORS)
+
+
+@each
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_payload_has_the_size_it_says_and_decodes_to_numbers(spec, name, dtype):
+    made, x = operator(spec), rows(name).to(dtype)
+    payload = made.encode(x, keys(3))
+    assert payload.dtype == torch.uint8
+    assert payload.shape == (3, made.size(x.shape[1], x.element_size()))
+    decoded = made.decode(payload, x.shape[1], dtype)
+    assert (decoded.shape, decoded.dtype) == (x.shape, dtype)
+    assert decoded.isfinite().all()
+
+
+@each
+def test_it_is_a_function_of_row_and_key_alone(spec):
+    made, x = operator(spec), rows("noise")
+    whole = compressed(made, x, keys(3))
+    alone = torch.cat([compressed(made, x[k : k + 1], keys(1, k)) for k in range(3)])
+    assert torch.equal(whole, alone)
+    strided = torch.empty(D, 3, dtype=x.dtype).T.copy_(x)
+    assert torch.equal(compressed(made, strided, keys(3)), whole)
+    odd = torch.empty(3, made.size(D, 8) + 1, dtype=torch.uint8)
+    odd[:, 1:] = made.encode(x, keys(3))
+    assert torch.equal(made.decode(odd[:, 1:], D, x.dtype), whole), "wherever it lies in memory"
+
+
+@each
+def test_zero_is_zero(spec):
+    x = torch.zeros(2, D, dtype=torch.float64)
+    assert torch.equal(compressed(operator(spec), x, keys(2)).abs(), x)
+
+
+@each
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_seen_at_the_other_end(spec, value):
+    if "random-k" in spec:
+        pytest.skip("it may leave that number out")
+    x = rows("noise").clone()
+    x[1, 7] = value
+    decoded = compressed(operator(spec), x, keys(3))
+    assert not decoded[1].isfinite().all()
+    assert decoded[[0, 2]].isfinite().all()
+
+
+@each
+def test_a_power_of_two_comes_out_as_it_went_in(spec):
+    made, x = operator(spec), rows("noise")
+    twice = compressed(made, 4 * x, keys(3))
+    torch.testing.assert_close(twice, 4 * compressed(made, x, keys(3)), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    "spec", ["identity", "top-k:0.1", "random-k:0.25", "sign", "fp4:32", "dct:16:4"]
+)
+def test_projections_are_idempotent(spec):
+    made = operator(spec)
+    x = rows("noise")[:, :96]  # whole chunks and blocks
+    once = compressed(made, x, keys(3))
+    torch.testing.assert_close(compressed(made, once, keys(3)), once, rtol=1e-12, atol=1e-12)
+
+
+# The constants.
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_top_k_contracts_every_row_and_equal_ones_exactly(name):
+    x, made = rows(name), operator("top-k:0.1")
+    d = x.shape[1]
+    off, whole = error(compressed(made, x, keys(3)), x)
+    share = 1 - made.kept(d) / d
+    assert (off <= share * whole * (1 + 1e-12)).all()
+    if name == "flat":
+        torch.testing.assert_close(off, share * whole)
+
+
+def test_of_equal_values_the_first_are_kept():
+    x = torch.tensor([[1.0, -2.0, 2.0, 0.5, -2.0]])
+    assert compressed(operator("top-k:2"), x, keys(1)).tolist() == [[0, -2, 2, 0, 0]]
+
+
+def test_random_k_keeps_its_share_on_average():
+    x = rows("noise")[:1].expand(4000, -1)
+    for spec, factor in (("random-k:0.25", 1 - 0.25), ("unbiased-random-k:0.25", 4 - 1)):
+        c = compressed(operator(spec), x, keys(4000))
+        off, whole = error(c, x)
+        assert float((off / whole).mean()) == pytest.approx(factor, rel=0.03)
+        if spec.startswith("unbiased"):
+            torch.testing.assert_close(c.mean(0), x[0], rtol=0, atol=0.15)
+
+
+@pytest.mark.parametrize("name", ["noise", "spiky", "flat"])
+def test_the_error_of_scaled_sign_is_known(name):
+    x = rows(name)
+    off, whole = error(compressed(operator("sign"), x, keys(3)), x)
+    torch.testing.assert_close(off, whole - x.abs().sum(1) ** 2 / D, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("levels", [1, 4, 16])
+def test_qsgd_has_no_bias_and_its_variance(levels):
+    x = rows("noise")[:1]
+    c = compressed(operator(f"qsgd:{levels}"), x.expand(4000, -1), keys(4000))
+    norm = float(x.norm())
+    p = (x.abs() / norm * levels) % 1
+    variance = (norm / levels) ** 2 * float((p * (1 - p)).sum())
+    off, whole = error(c, x.expand(4000, -1))
+    assert float(off.mean()) == pytest.approx(variance, rel=0.05)
+    assert variance / float(whole[0]) <= min(D / levels**2, math.sqrt(D) / levels)
+    assert (c.mean(0) - x[0]).abs().max() < 5 * norm / levels / math.sqrt(4000)
+
+
+@pytest.mark.parametrize(("spec", "block", "most"), [("int8:64", 64, 254), ("int4:16", 16, 14)])
+def test_integers_are_at_most_half_a_scale_off(spec, block, most):
+    for name in ("noise", "spiky", "flat"):
+        x = rows(name)
+        off = (compressed(operator(spec), x, keys(3)) - x).abs()
+        for at in range(0, D, block):
+            largest = x[:, at : at + block].abs().amax(1, keepdim=True)
+            assert (off[:, at : at + block] <= largest / most * (1 + 1e-6)).all()
+
+
+def test_fp4_is_monotone_odd_and_a_fifth_off_at_most():
+    x = torch.linspace(-6, 6, 32 * 40, dtype=torch.float64).reshape(-1, 32)
+    x[:, 0] = 6  # so that all blocks have the unit 1
+    c = compressed(operator("fp4:32"), x, keys(len(x)))
+    order = x[:, 1:].flatten().argsort()
+    assert (c[:, 1:].flatten()[order].diff() >= 0).all()
+    # But where it is half way between two.
+    torch.testing.assert_close(compressed(operator("fp4:32"), -x, keys(len(x))), -c)
+    normal = x.abs() >= 1
+    assert ((c - x).abs()[normal] <= x.abs()[normal] / 5 + 1e-12).all()
+    assert set(c.abs().unique().tolist()) <= {0, 0.5, 1, 1.5, 2, 3, 4, 6}
+
+
+def test_the_error_of_dct_is_the_energy_left_out():
+    x, made = rows("noise")[:, :96], operator("dct:16:4")
+    off, whole = error(compressed(made, x, keys(3)), x)
+    assert (off <= (1 - 4 / 16) * whole).all()
+    every = compressed(operator("dct:16:16"), x, keys(3))
+    torch.testing.assert_close(every, x, rtol=1e-12, atol=1e-12)
+    smooth = torch.cos(torch.arange(96, dtype=torch.float64) * 0.05)[None]
+    off, whole = error(compressed(made, smooth, keys(1)), smooth)
+    assert off / whole < 1e-3, "a slow wave has few coefficients"
+
+
+def test_error_feedback_delivers_everything_in_the_end():
+    """x_t - e_t = x_0 - sum of all steps, whatever is left out for now."""
+    made, x = operator("top-k:0.1"), rows("noise").clone()
+    e, virtual = torch.zeros_like(x), x.clone()
+    for t in range(30):
+        step = 0.1 * torch.sin(x + t)
+        p = step + e
+        q = compressed(made, p, keys(3, t))
+        e, x, virtual = p - q, x - q, virtual - step
+        torch.testing.assert_close(x - e, virtual, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("topk", "did you mean top-k?"),
+        ("top-k:0", "share in"),
+        ("top-k:1.5", "whole number"),
+        ("top-k:many", "write it as top-k:NUMBER"),
+        ("sign:3", "at most 0 numbers"),
+        ("qsgd:0", "levels"),
+        ("int8:0", "at least 1"),
+        ("dct:8:9", "coefficients"),
+    ],
+)
+def test_a_wrong_operator_is_refused(spec, said):
+    with pytest.raises(UserError) as caught:
+        operator(spec)
+    assert said in str(caught.value)
+
+
+def test_more_numbers_than_there_are_do_not_fit():
+    with pytest.raises(UserError, match="a model that has 5"):
+        operator("top-k:6").check(5)
+    operator("top-k:5").check(5)
