@@ -7,7 +7,7 @@ from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, 
 from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
-from gossip.algorithms.momentum import DecentLam, MomentumTracking, QuasiGlobal
+from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
 from gossip.algorithms.options import Make, Method, Settings, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
 from gossip.algorithms.push_sum import PushDiging, Sgp
@@ -35,6 +35,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "gt-atc": TrackingAtc,
             "gt-semi-atc": TrackingSemi,
             "momentum-tracking": MomentumTracking,
+            "mixed-momentum": MixedMomentum,
             "qg-dsgdm": QuasiGlobal,
             "decentlam": DecentLam,
             "sgp": Sgp,

@@ -11,6 +11,7 @@ from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
 from gossip.algorithms.diffusion import share_below_one
 from gossip.algorithms.properties import Properties
+from gossip.algorithms.together import start_mix_together
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
@@ -97,6 +98,49 @@ class QuasiGlobal(_Momentum):
         return (
             State(state.step + 1, x_next, state.optimizer, rows),
             Step(x, g, gradients.losses, x_next, lr),
+        )
+
+
+@dataclass(frozen=True)
+class MixedMomentum(_Momentum):
+    r"""Local momentum that is averaged with the neighbours' as the weights are.
+
+    .. math::
+        v = \beta m + g, \qquad w(t+1) = W (w(t) - \alpha v), \qquad m \leftarrow W v
+
+    `--order atc --momentum beta` is the same with m = v, each learner's own. With W = 11^T/n it is
+    SSGD with momentum.
+
+    - sent: two rows along each edge, in one message, after the gradient
+    - state: m
+    - invariant: mean(w) is moved by a heavy ball of the mean gradient
+    - defaults: beta 0.9
+
+    Reference: Yu, Jin, Yang, "On the linear speedup analysis of communication efficient momentum
+    SGD for distributed non-convex optimization", ICML 2019, arXiv 1905.03817.
+    """
+
+    properties: ClassVar[Properties] = Properties(own_momentum=True, leaves_out=False)
+    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2))
+
+    def step(
+        self,
+        state: State[FlatOptimizer],
+        gradient: Gradient,
+        w: csr_array,
+        rate: Rate,
+        comm: Communicator,
+    ) -> tuple[State[FlatOptimizer], Step]:
+        """Step along the momentum, average both."""
+        x = state.x
+        gradients = gradient(x)
+        lr = rate(x, gradients)
+        v = self.beta * state.rows["momentum"] + gradients.values
+        stepped = state.optimizer.step(x, v, lr)
+        x_next, m = start_mix_together(comm, (stepped, v), w)()
+        return (
+            State(state.step + 1, x_next, state.optimizer, {"momentum": m}),
+            Step(x, gradients.values, gradients.losses, x_next, lr),
         )
 
 

@@ -48,10 +48,16 @@ def topology_for(
             builder = topologies.TOPOLOGIES.get(topology)
             if builder is not None and "seed" in inspect.signature(builder).parameters:
                 given.setdefault("seed", seed)
-            return topologies.build(topology, n, **given)
-        made = _made(topology, given)
+            made = topologies.build(topology, n, **given)
+        else:
+            made = _made(topology, given)
     except topologies.TopologyError as error:
         raise UserError(str(error)) from error
+    if made.preserves_mean == "never":
+        raise UserError(
+            f"topology {made.name} keeps no mean, its columns do not sum to 1: give one that is "
+            "doubly stochastic; gossip.run has --algorithm sgp for such graphs"
+        )
     if made.n != n:
         raise UserError(f"topology {made.name} has {made.n} learners, but there are {n}")
     return made

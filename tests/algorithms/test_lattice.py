@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from gossip.algorithms import Dpsgd, DpsgdAtc
+from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd
 from gossip.algorithms.diffusion import D2, Edm
-from gossip.algorithms.momentum import DecentLam, MomentumTracking, QuasiGlobal
+from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
 from gossip.algorithms.push_sum import PushDiging, Sgp
 from gossip.algorithms.relay import Relay
 from gossip.algorithms.tracking import TrackingAtc, TrackingAwc, TrackingSemi
+from gossip.comm.stacked import Stacked
 from tests.problems import optimizer
 from tests.quadratics import Matrices, Problem, problem, static, weights
 
@@ -31,6 +32,7 @@ ARROWS = {
         "ring",
     ),
     "qg(mu 1) -> atc": (QuasiGlobal(SGD, 0.9, 1.0, "heavy-ball"), DpsgdAtc(SGD), "ring"),
+    "mixed momentum(beta 0) -> atc": (MixedMomentum(SGD, 0.0), DpsgdAtc(SGD), "exponential"),
     "decentlam(beta 0) -> atc": (DecentLam(SGD, 0.0), DpsgdAtc(SGD), "torus"),
     "sgp(doubly stochastic) -> atc": (Sgp(SGD), DpsgdAtc(SGD), "one-peer-exponential"),
     "edm(beta 0) -> d2": (Edm(SGD, beta=0.0), D2(SGD), "ring"),
@@ -58,6 +60,16 @@ def test_relaysgd_of_two_is_atc():
         for kind in (Relay, DpsgdAtc)
     ]
     same(*walks)
+
+
+def test_mixed_momentum_with_complete_averaging_is_ssgd_with_momentum():
+    start = P.start()[:1].expand(8, -1)
+    found = weights(MixedMomentum(SGD, 0.9), P.gradient, static("complete"), start, STEPS, LR)
+    comm, algorithm = Stacked(8), Ssgd(optimizer(momentum=0.9))
+    state = algorithm.init(start[0], 8)
+    for rows in found:
+        state, _ = algorithm.step(state, P.gradient, static("complete")(0), lambda *_: LR, comm)
+        same(rows, state.x.expand(8, -1))
 
 
 def d2_by_psi(p: Problem, w: Matrices, x: Tensor, rate) -> list[Tensor]:
@@ -187,7 +199,7 @@ def test_a_tracker_alone_is_its_optimizer_but_for_rounding(kind, base, options):
     torch.testing.assert_close(alone(kind(made)), alone(Dpsgd(made)), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", [DecentLam, MomentumTracking])
+@pytest.mark.parametrize("kind", [DecentLam, MomentumTracking, MixedMomentum])
 def test_a_momentum_alone_is_that_of_torch(kind):
     same(alone(kind(SGD, 0.9)), alone(Dpsgd(optimizer(momentum=0.9))))
 

@@ -32,6 +32,8 @@ def test_the_closed_form_is_the_recorded_one(name, n):
         ("cycle", {}),
         ("ring-shuffle", {}),
         ("pull", {}),
+        ("matcha", {}),
+        ("matcha", {"base": "star", "budget": 0.3, "seed": 2}),
         ("equi-dynamic", {}),
         ("equi-dynamic", {"eta": 1.0}),
         ("equi-dynamic", {"num_offsets": 3, "seed": 4}),

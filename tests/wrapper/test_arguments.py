@@ -12,6 +12,7 @@ from torch import nn
 import topologies
 from gossip import Averager, Gossip
 from gossip.errors import UserError
+from gossip.wrapper.options import topology_for
 from tests.wrapper.scripted import matrices
 
 RING = topologies.build("ring", 4)
@@ -135,3 +136,8 @@ def test_what_has_the_wrong_type_is_one_sentence(make, text):
     with pytest.raises(UserError, match=text) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_a_directed_graph_that_keeps_no_mean_is_for_other_methods():
+    with pytest.raises(UserError, match="keeps no mean"):
+        topology_for("random-directed", 5, None, None, 0)
