@@ -9,9 +9,12 @@ the interfaces makes them.
 
 import select
 import socket
-import sys
 import time
 from collections import deque
+from dataclasses import dataclass
+
+import tyro
+from tyro.conf import Positional
 
 LARGEST = 65_600
 """Bytes of a frame."""
@@ -25,10 +28,21 @@ AT_ONCE = 64
 """Frames taken from a socket before the others have their turn."""
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Command:
+    """Pass frames on between interfaces, each so much later: a switch with latency."""
+
+    seconds: Positional[float]
+    """How long a frame is held."""
+    interfaces: Positional[tuple[str, ...]]
+    """Those of the switch."""
+
+
+def main(argv: list[str] | None = None) -> None:
     """Forward until terminated."""
-    seconds, names = float(sys.argv[1]), sys.argv[2:]
-    sockets = [_opened(name) for name in names]
+    options = tyro.cli(Command, args=argv, prog="python -m experiments.time.forward")
+    seconds = options.seconds
+    sockets = [_opened(name) for name in options.interfaces]
     poller = select.epoll()
     by_number = {s.fileno(): k for k, s in enumerate(sockets)}
     for number in by_number:

@@ -11,7 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -67,7 +67,7 @@ def run(table: Path, size: Size) -> None:
     """
     if (reason := hosts.why_not()) is not None:
         raise UserError(f"no hosts can be made here: {reason}")
-    rows: list[dict[str, object]] = list(tables.read(table))
+    rows: list[Mapping[str, object]] = list(tables.read(table))
     known = {_key(row) for row in rows}
     for n in size.hosts:
         cells = [cell for cell in _cells(size, n) if _key(asdict(cell)) not in known]
@@ -86,7 +86,7 @@ def _cells(size: Size, n: int) -> Iterator[Cell]:
                 yield Cell(n, mbits, delay, variant)
 
 
-def _key(row: dict[str, object]) -> tuple[float | str, ...]:
+def _key(row: Mapping[str, object]) -> tuple[float | str, ...]:
     return (*(float(str(row[name])) for name in ("n", "mbits", "delay_ms")), str(row["variant"]))
 
 
