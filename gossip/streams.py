@@ -25,7 +25,7 @@ STRAGGLER = 7
 """How slow the learners are, one after the other: (seed, STRAGGLER, step)."""
 ASYNC = 8
 """AD-PSGD's partner of a learner's k-th gradient: (seed, ASYNC, learner, k)."""
-JITTER = 9
+JITTER = 12
 """How late simulated messages are, in the order of W's entries: (seed, JITTER, step)."""
 FAILURE = 10
 """When simulated learners fail, one after the other: (seed, FAILURE, step)."""
