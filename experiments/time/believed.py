@@ -23,7 +23,9 @@ alpha = a + k D and 1 / beta = e r for rate r and delay D; the constants are fit
 ring and SSGD with 2 and 4 hosts at 10 and 100 Mbit/s, and a gradient takes what it took in the same
 cell. What is fitted was decided after a first series, which showed that it takes both algorithms,
 and in which queues of 8 MB, acknowledgements that waited 40 ms and the fault above hid the network;
-this is the second series, all of it.
+this is all of the series that began when that was settled. Another was stopped after minutes and
+thrown away (the 40 ms), two probes with 2 hosts were timed in between, and the loss of the fit was
+made robust before it: only a new series on a quiet machine would be a test.
 """
 EXPLAINED = """\
 k = 2 is Gloo's: it asks the receiver before it sends, so a row is there after two crossings. What
