@@ -1,6 +1,7 @@
 """The engine behind a name or a Dask client."""
 
 import multiprocessing
+from contextlib import suppress
 from typing import Any
 
 from gossip.engines.base import Engine
@@ -36,10 +37,9 @@ def connect(engine: Any, workers: int = 1) -> Engine:
 
 
 def _current(distributed: Any, workers: int) -> Any:
-    try:
+    with suppress(ValueError):  # there is none
         return distributed.default_client()
-    except ValueError:
-        return local_client(distributed, workers)
+    return local_client(distributed, workers)
 
 
 def local_client(distributed: Any, workers: int) -> Any:
@@ -50,6 +50,8 @@ def local_client(distributed: Any, workers: int) -> Any:
             "does under if __name__ == '__main__':"
         )
     cluster = distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+        n_workers=0, threads_per_worker=1, processes=True, dashboard_address=":0"
     )
+    # Only now: LocalCluster would wait without end for one that cannot start.
+    cluster.scale(workers)
     return distributed.Client(cluster)
