@@ -5,7 +5,9 @@ environment.
 """
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +34,25 @@ START_SECONDS = 40.0
 END_SECONDS = 10.0
 """Limits on a quiet machine; see `tests.machine.patience`."""
 NUM_PROCESSES = 3
+KIND = launch.kind_of(MPIRUN) if MPIRUN else ""
+MPICH = KIND == "mpich"
+KILLED = 9 if MPICH else 128 + signal.SIGKILL
+"""What mpirun gives where a process was killed: the signal, or as a shell does."""
+CRASHED = 15 if MPICH else 128 + signal.SIGABRT
+"""What mpirun gives after `os.abort`: MPICH's the signal by which it ends the others."""
+LEFT = 9 if MPICH else 1
+"""What mpirun gives where a process left by `os._exit(0)`, and the others end the job."""
+
+
+def signalled(signum: signal.Signals) -> int:
+    """What mpirun gives where it was told to end: MPICH's passes on what our processes give."""
+    return 128 + signum if MPICH else 1
+
+
+def seconds_waited(line: str) -> float:
+    """How long a process has waited, by its own words."""
+    (seconds,) = re.findall(r" has waited (\S+) s ", line)
+    return float(seconds)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs import MPIRUN, NEED_MPI, START_SECONDS, Ended, pid_of, wait_for
+from jobs import KILLED, MPIRUN, NEED_MPI, START_SECONDS, Ended, pid_of, wait_for
 
 from gossip import trace
 from gossip.errors import UserError
@@ -80,7 +80,7 @@ def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
     wait_for(job, lambda: has_rows(out))
     os.kill(pid_of(job, 1), signal.SIGKILL)
     ended = job.end()
-    assert ended.code != 0
+    assert ended.code == KILLED
     [line] = ended.told()
     assert line.startswith("learners 2-3 (process 1 on host ")
     assert "died at step " in line

@@ -11,7 +11,8 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import Gloo
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging, Config, Damping, Data, Model, Monitoring, Rate
-from tests.resume.walks import walk
+from tests.machine import slowness
+from tests.mpi.reference import on_first, walk
 
 pytestmark = [
     pytest.mark.mpi,
@@ -42,17 +43,15 @@ def config(name, damping, **damped):
 
 
 def assert_same_walk(chosen, comm):
-    outcome, rows = walk(chosen, comm)
-    expected, expected_rows = walk(chosen, Stacked(N))
-    x = expected.state.x
+    done, expected = walk(chosen, comm), on_first(lambda: walk(chosen, Stacked(N)))
+    x = expected.x
     hosted = x if len(x) == 1 else x[comm.hosted.start : comm.hosted.stop]
-    torch.testing.assert_close(outcome.state.x, hosted, rtol=1e-12, atol=1e-12)
-    assert len(rows) == len(expected_rows)
-    for row, other in zip(rows, expected_rows, strict=True):
+    torch.testing.assert_close(done.x, hosted, rtol=1e-12, atol=1e-12)
+    for row, other in zip(done.rows, expected.rows, strict=True):
         for column in ("step", "samples", "batch_size", "damping"):
             assert row.get(column) == other.get(column)
         assert row.get("train_loss", 0.0) == pytest.approx(other.get("train_loss", 0.0), rel=1e-9)
-    return [row for row in rows if "batch_size" in row]
+    return [row for row in done.rows if "batch_size" in row]
 
 
 @pytest.mark.parametrize(
@@ -96,5 +95,5 @@ def test_who_waits_for_a_sum_sleeps_in_the_kernel(transport):
     if comm.process == 0:
         time.sleep(1.0)
     comm.mean(row)
-    # A process that looks all the time takes what there is of a core: at least a quarter, here.
-    assert time.process_time() - before < 0.2
+    # A process that looks all the time takes what there is of a core, all of these seconds.
+    assert time.process_time() - before < 0.2 * slowness()
