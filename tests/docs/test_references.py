@@ -15,7 +15,10 @@ SOURCES = [
     for path in sorted((pages.ROOT / folder).rglob("*"))
     if path.suffix in (".py", ".md") and path != Path(__file__)
 ]
-ELSEWHERE = re.compile(r"\bSPEC\b|\b[Rr]egister,? [A-Z]\d|\bthe register\b|\boracles?\.json\b")
+ELSEWHERE = re.compile(
+    r"\bSPEC\b|\b[Rr]egister,? [A-Z]\d|\bthe register\b|\boracles?\.json\b"
+    r"|\bof the specification\b|\b[Oo]racles? [A-Z]\d|def test_[a-z]\d+_"
+)
 HEADING = re.compile(r"(docs/\w+\.md)#([\w-]+)")
 
 

@@ -5,11 +5,13 @@ from functools import partial
 
 import numpy as np
 import torch
+from hypothesis import strategies as st
 
 from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd, SsgdStar
 from gossip.comm.base import Traffic
 from gossip.comm.stacked import Stacked
 from gossip.monitor import Moment
+from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.optim.flat import FlatOptimizer
 from gossip.task import Gradients
 from tests import problems
@@ -74,6 +76,18 @@ def optimizer(task, make):
 SGD = partial(torch.optim.SGD, lr=1.0)
 MOMENTUM = partial(torch.optim.SGD, lr=1.0, momentum=0.9, weight_decay=1e-3)
 ADAM = partial(torch.optim.Adam, lr=1.0)
+
+
+def exact(vector):
+    return MeanModelGradient(vector, float(vector @ vector), 0.0, 0.0, 1)
+
+
+def vectors(count, d=30):
+    seeds = st.integers(0, 2**31)
+    return seeds.map(
+        lambda s: torch.randn(count, d, dtype=F64, generator=torch.Generator().manual_seed(s))
+    )
+
 
 ALGORITHMS = {
     "dpsgd": Dpsgd,

@@ -1,4 +1,4 @@
-"""Oracle M7: Hessian-vector products, and the two Hessian forms against a dense Hessian."""
+"""Hessian-vector products, and the two Hessian forms against a dense Hessian."""
 
 import numpy as np
 import pytest

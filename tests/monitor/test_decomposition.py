@@ -1,10 +1,9 @@
-"""Oracles M3, M4 and M5: what Delta is made of."""
+"""What Delta is made of: both of its parts and the cross term."""
 
 import pytest
 import torch
 from hypothesis import given
-from monitor_cases import ALGORITHMS, F64, Quadratic, batches, digits_task, moments
-from test_effective_rate import exact, vectors
+from monitor_cases import ALGORITHMS, F64, Quadratic, batches, digits_task, exact, moments, vectors
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import SOURCES, Monitor

@@ -1,4 +1,4 @@
-"""Oracles M1 and M2, and what alpha_e must say in cases known by hand."""
+"""The effective rate by its definition, and what it must say in cases known by hand."""
 
 from math import isnan
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from monitor_cases import ADAM, F64, MOMENTUM, SGD, digits_task, moments
+from monitor_cases import ADAM, F64, MOMENTUM, SGD, digits_task, exact, moments, vectors
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import Monitor
@@ -18,17 +18,6 @@ from gossip.monitor.effective_rate import (
     perpendicular_product,
 )
 from tests.problems import ring
-
-
-def exact(vector):
-    return MeanModelGradient(vector, float(vector @ vector), 0.0, 0.0, 1)
-
-
-def vectors(count, d=30):
-    seeds = st.integers(0, 2**31)
-    return seeds.map(
-        lambda s: torch.randn(count, d, dtype=F64, generator=torch.Generator().manual_seed(s))
-    )
 
 
 @given(vectors(2))
@@ -83,7 +72,7 @@ def test_an_estimate_lost_in_noise_gives_no_number():
 
 @pytest.mark.parametrize("algorithm", ["dpsgd", "dpsgd-atc", "ssgd", "ssgd-star"])
 def test_displacement_and_paper_forms_agree_for_sgd(algorithm):
-    """Follows from oracle D2, w_a(t+1) = w_a(t) - alpha g_a on any topology."""
+    """Follows from w_a(t+1) = w_a(t) - alpha g_a on any topology."""
     task, n = digits_task(), 4
     monitor = Monitor(task)
     for moment in moments(task, algorithm, n, 4, w=ring(n)):

@@ -1,4 +1,4 @@
-"""Oracles M6, D4 and N4, and the two places where the spread is measured."""
+"""The spread of weights in cases known by formula, and the two places where it is measured."""
 
 from math import inf, sqrt
 

@@ -21,7 +21,7 @@ from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from tests.mpi.stress import stress
 from tests.problems import complete, ring
-from tests.topologies.test_battery import FIXED
+from tests.topologies.fixed import FIXED
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
 

@@ -63,7 +63,7 @@ def test_estimates_are_clipped():
     assert adascale.estimate(norms_of(torch.zeros(2, 1).double(), layers)) == (1e-6, 0.0)
 
 
-def test_l8_on_average_the_gain_is_that_of_the_true_moments():
+def test_on_average_the_gain_is_that_of_the_true_moments():
     n, d, noise = 8, 40, 0.5
     rng = np.random.default_rng(0)
     mean = rng.standard_normal(d) * 0.5

@@ -45,7 +45,7 @@ def test_polynomial_is_torchs(power):
     assert_torchs(make, decay="polynomial", decay_options=(f"power={power}",))
 
 
-def test_l10_exponential_is_torchs_and_reaches_its_factor_at_the_end_of_the_budget():
+def test_exponential_is_torchs_and_reaches_its_factor_at_the_end_of_the_budget():
     assert_torchs(lambda o: torchs.ExponentialLR(o, 0.01 ** (1 / STEPS)), decay="exponential")
     for factor in (0.01, 0.3):
         rule = made(decay="exponential", decay_factor=factor)
@@ -82,7 +82,7 @@ def roller(batch: int, epochs: float = 30, **options):
 
 
 @pytest.mark.parametrize("batch", [1024, 2048, 8192])
-def test_e1_the_roller_coaster_has_no_jump_at_its_peak(batch):
+def test_the_roller_coaster_has_no_jump_at_its_peak(batch):
     rule = roller(batch)
     total, warm, peak = rule.budget.steps, 2 * N0 / B0, (batch / B0) ** 0.5 * 1.25e-3
     for i in (warm - 1e-9, warm, warm + 1e-9):

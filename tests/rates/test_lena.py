@@ -26,20 +26,20 @@ def scales(rule, gradients) -> np.ndarray:
 
 
 @given(st.integers(1, 9), st.integers(0, 10**6))
-def test_l1_equal_gradients_have_scale_1(n, seed):
+def test_equal_gradients_have_scale_1(n, seed):
     g = torch.from_numpy(np.random.default_rng(seed).standard_normal((1, D))).repeat(n, 1)
     np.testing.assert_allclose(scales(lena(n), [g] * 3), 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [2, 4, 12])
-def test_l2_orthogonal_gradients_of_equal_norm_have_scale_n(n):
+def test_orthogonal_gradients_of_equal_norm_have_scale_n(n):
     g = 3 * torch.eye(n, D, dtype=torch.float64)
     seen = variances(lena(n, "epsilon=0", layers=ONE), [g] * 3)
     np.testing.assert_allclose(seen, n, rtol=1e-13)
 
 
 @given(st.integers(2, 6), st.integers(0, 10**6), st.floats(-1.2, 3))
-def test_l3_clipped_to_1_and_n_and_above_1_by_convexity(n, seed, mean):
+def test_clipped_to_1_and_n_and_above_1_by_convexity(n, seed, mean):
     gradients = drawn(n, 4, seed, mean)
     raw = variances(lena(n, "clip=none"), gradients)
     assert (raw >= 1 - 1e-12).all()
@@ -66,7 +66,7 @@ def test_clip_upper_leaves_alone_what_is_below_1():
         assert rule.scaling.update(0, variance, None)[0].factor.tolist() == expected
 
 
-def test_l4_one_layers_variance_is_its_adascale_gain_with_one_and_the_same_average():
+def test_one_layers_variance_is_its_adascale_gain_with_one_and_the_same_average():
     n = 1000  # theta = 0 for both
     for seed in range(5):
         g = drawn(n, 1, seed)[0]
@@ -80,7 +80,7 @@ def test_l4_one_layers_variance_is_its_adascale_gain_with_one_and_the_same_avera
 
 
 @pytest.mark.parametrize("c", [1e3, 1e6])
-def test_l6_larger_gradients_have_the_same_variance(c):
+def test_larger_gradients_have_the_same_variance(c):
     gradients = drawn(4, 5)
     raw = variances(lena(4, "clip=none"), [1e3 * g for g in gradients])
     scaled = variances(lena(4, "clip=none"), [1e3 * c * g for g in gradients])
@@ -90,7 +90,7 @@ def test_l6_larger_gradients_have_the_same_variance(c):
     np.testing.assert_allclose(tiny, exact, rtol=1e-12)
 
 
-def test_l7_the_order_of_the_learners_changes_nothing():
+def test_the_order_of_the_learners_changes_nothing():
     gradients = drawn(5, 6)
     order = torch.tensor([3, 0, 4, 1, 2])
     permuted = scales(lena(5), [g[order] for g in gradients])

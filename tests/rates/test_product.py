@@ -84,7 +84,7 @@ def test_every_rule_trains_and_does_so_again(scaling, warmup, name):
 @pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"ssgd-star"}))
 @pytest.mark.parametrize("ratio", [None, (1.0, 1.0)])
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_l5_x1_one_learner_is_torchs_sgd_bit_for_bit(scaling, ratio, name):
+def test_one_learner_is_torchs_sgd_bit_for_bit(scaling, ratio, name):
     rates = rule(
         NET,
         1,

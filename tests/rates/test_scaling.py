@@ -35,13 +35,13 @@ def run_length(epochs: float, samples: int, n: int, batch: int) -> tuple[float, 
 
 
 @pytest.mark.parametrize(("n", "updates"), [(8, 4888), (16, 2444), (32, 1222), (64, 611)])
-def test_l12_linear_scaling_takes_a_share_of_the_single_workers_iterations(n, updates):
+def test_linear_scaling_takes_a_share_of_the_single_workers_iterations(n, updates):
     steps, taken = run_length(100, 391 * 128, n, 128)
     assert steps == 39_100 / n
     assert taken == updates == ceil(39_100 / n)
 
 
-def test_l11_lenas_table_1_counts_iterations_across_epochs():
+def test_lenas_table_1_counts_iterations_across_epochs():
     steps, taken = run_length(107, 45_000, 64, 128)
     assert steps == pytest.approx(587.769, abs=1e-3)
     assert taken == 588

@@ -91,7 +91,7 @@ def test_state_aware_adds_up_each_layers_own_clipped_scale():
 
 @pytest.mark.parametrize("n", [2, 4, 8])
 @pytest.mark.parametrize("mean", [0.0, 1.0, 10.0])
-def test_l9_sums_lie_in_t_to_nt_and_end_between_theta_over_n_and_theta(n, mean):
+def test_sums_lie_in_t_to_nt_and_end_between_theta_over_n_and_theta(n, mean):
     rule = made(n, 60, scaling="lena", warmup="state-aware", warmup_share=0.1)
     theta = rule.warmup.threshold
     assert theta == pytest.approx(0.1 * n * 60)
@@ -167,7 +167,7 @@ def test_adascale_adds_up_its_gain():
 
 
 @pytest.mark.parametrize("scaling", ["none", "linear", "sqrt", "adascale", "lena"])
-def test_l5_one_learner_warms_up_linearly(scaling):
+def test_one_learner_warms_up_linearly(scaling):
     rule = made(1, scaling=scaling, warmup="state-aware", warmup_steps=8)
     fixed = rates(made(1, warmup="fixed", warmup_steps=8))
     seen = walk(rule, drawn(1, STEPS))
@@ -176,7 +176,7 @@ def test_l5_one_learner_warms_up_linearly(scaling):
 
 
 @pytest.mark.parametrize("batch", [256, 512, 1024, 2048, 8192, 16384])
-def test_e3_legw_takes_the_same_number_of_updates_for_every_batch(batch):
+def test_legw_takes_the_same_number_of_updates_for_every_batch(batch):
     rule = date(batch)
     assert rule.warmup.steps == pytest.approx(2 * N0 / B0, rel=1e-15)
     peak = (batch / B0) ** 0.5 * 1.25e-3
@@ -188,7 +188,7 @@ def test_e3_legw_takes_the_same_number_of_updates_for_every_batch(batch):
     assert seen == pytest.approx(list(peak * np.minimum(1, epochs / w)), rel=1e-12)
 
 
-def test_e4_at_the_baselines_batch_legw_is_the_baseline():
+def test_at_the_baselines_batch_legw_is_the_baseline():
     at_once = rates(date(B0), 200)
     plain = made(
         8, 30 * N0 / B0, batch=B0 // 8, samples=N0, lr=1.25e-3, warmup="fixed", warmup_epochs=2.0
@@ -210,7 +210,7 @@ def test_no_epochs_of_warm_up_are_none():
 
 
 @pytest.mark.parametrize("q", range(5))
-def test_e2_the_published_schedules_double(q):
+def test_the_published_schedules_double(q):
     """DATE's Table 3 (GNMT): B = 256 ... 4096; Table 4 (ImageNet): 1024 ... 32768."""
     gnmt = made(
         1,

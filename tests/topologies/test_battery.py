@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import topologies
+from tests.topologies.fixed import FIXED
 from topologies import TOPOLOGIES, TopologyError
 from topologies.spectrum import deviation_norm
 
-FIXED = {"karate": 34, "davis": 32, "florentine": 15, "les-miserables": 77}
 MOVING = (
     "exponential",
     "one-peer-exponential",
