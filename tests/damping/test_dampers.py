@@ -21,6 +21,7 @@ from gossip.damping import (
     PadaDamp,
     RadaDamp,
     Seen,
+    count,
     planned,
 )
 from gossip.errors import UserError
@@ -261,6 +262,22 @@ def test_only_what_follows_no_loss_can_be_planned(name):
     else:
         drawn = Counter(p.damping.batch for p in planned(damper, 1, N))
         assert sum(b * count for b, count in drawn.items()) >= N
+
+
+@pytest.mark.parametrize("name", DAMPERS)
+@pytest.mark.parametrize("epochs", [1e-6, 1, 1.37, 2])
+def test_updates_are_counted_as_they_are_planned(name, epochs):
+    damper = in_battery(name)
+    if damper.observes:
+        with pytest.raises(UserError, match="known only once it has run"):
+            count(damper, epochs, 997, learners=3)
+    else:
+        plan = list(planned(damper, epochs, 997, learners=3))
+        assert count(damper, epochs, 997, learners=3) == len(plan)
+
+
+def test_a_batch_that_is_constant_is_counted_at_once():
+    assert count(GeoDampLR(initial=30), 1e12, N, learners=3) == math.ceil(1e12 * N / 90)
 
 
 @pytest.mark.parametrize(
