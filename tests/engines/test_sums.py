@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from gossip.damping import Noise
+from gossip.damping import ConstantBatch, Noise
 from gossip.engines import (
     Arrays,
     Here,
@@ -103,7 +103,7 @@ def test_parts_of_single_samples_give_the_sample_variance_of_the_gradient():
     single = [gradient_sums(given, state, [Part(np.array([i]))]) for i in range(N)]
     flat = torch.stack([torch.cat([g.flatten() for g in s.gradient.values()]) for s in single])
     total = gradient_sums(given, state, [Part(np.array([i])) for i in range(N)])
-    course = Course(seed=0, state=None)
+    course = Course(seed=0, kind=ConstantBatch, state=None)
     course.note(total)
     variance = float(flat.var(dim=0).sum())
     mean_square = float(flat.mean(dim=0).square().sum())
