@@ -23,7 +23,7 @@ class Damping:
     damping_options: tuple[str, ...] = ()
     """geodamp, geodamp-lr: delay=5 factor=2; padadamp: rate=1e-3; cntsdamp-lr: rate=0.02; adadamp:
     best_train_loss=0 share=1 min_batch=1; adadamp-nn: share= min_batch=; radadamp: rho=0.2
-    reduction=mean; noise-scale: scale=1 theta=0.95; all: dwell= wait=."""
+    reduction=min; noise-scale: scale=1 theta=0.95; all: dwell= wait=."""
     max_batch: Annotated[float | None, arg(metavar="INT|inf")] = None
     """Largest batch of a learner, from which on the learning rate falls instead (default: the
     largest in which no sample comes twice; inf: no limit)."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gossip.damping.base import Damper, Damping, Noise, Seen, State
 from gossip.damping.measured import AdaDamp, AdaDampNN
-from gossip.damping.planning import Planned, planned
+from gossip.damping.planning import Planned, count, planned
 from gossip.damping.running import NoiseScale, RadaDamp
 from gossip.damping.timed import (
     CntsDampLR,
@@ -47,5 +47,6 @@ __all__ = [
     "RadaDamp",
     "Seen",
     "State",
+    "count",
     "planned",
 ]

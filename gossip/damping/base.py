@@ -124,7 +124,7 @@ class Damper:
         if self.max_batch is not None and self.max_batch < self.initial:
             raise UserError(
                 f"max_batch={self.max_batch:g} is below the first batch of {self.initial}: a batch "
-                "grows; give at least that, or nan for no cap"
+                "grows; give at least that, or inf for no cap"
             )
 
     @property

@@ -12,7 +12,7 @@ class First(NamedTuple):
     """Memory of a damper that compares with the beginning."""
 
     value: float = math.nan
-    """What was measured at w_0."""
+    """What was measured first: at w_0, unless that was not finite or the damper came later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,10 @@ class Measured(Damper):
     def begin(self) -> First:
         """Nothing measured yet."""
         return First()
+
+    def first(self, own: First, now: float) -> First:
+        """The first value that is finite."""
+        return own if math.isfinite(own.value) else First(now)
 
     def grown(self, first: float, now: float) -> int:
         """B_0 first / now."""
@@ -79,7 +83,7 @@ class AdaDamp(Measured):
         """B_0 (F_0 - F*) / (F_k - F*)."""
         assert seen.training_loss is not None
         left = seen.training_loss - self.best_train_loss
-        own = First(left) if seen.update == 0 else own
+        own = self.first(own, left)
         if own.value <= 0:
             raise UserError(
                 f"best_train_loss={self.best_train_loss} is not below the first training loss, "
@@ -104,5 +108,5 @@ class AdaDampNN(Measured):
         """B_0 nu_0 / nu_k."""
         assert seen.training_gradient_square is not None
         square = seen.training_gradient_square
-        own = First(square) if seen.update == 0 else own
+        own = self.first(own, square)
         return self.grown(own.value, square), own

@@ -39,14 +39,7 @@ def planned(
     Raises:
         UserError: the damper's schedule depends on what it sees, or it is infinite.
     """
-    if damper.observes:
-        raise UserError(
-            f"{type(damper).__name__} follows {' and '.join(sorted(damper.observes))}: its "
-            "schedule is known only once it has run"
-        )
-    if not 0 < epochs < math.inf:
-        raise UserError(f"epochs={epochs}: it must be a positive number")
-    state, update, samples, end = damper.init(), 0, 0, round(epochs * population, 6)
+    state, update, samples, end = damper.init(), 0, 0, _end(damper, epochs, population)
     while samples < end:
         damping, state = damper.update(Seen(update, samples, population, learners), state)
         yield Planned(update, samples / population, damping, samples)
@@ -54,3 +47,27 @@ def planned(
         next_epoch = (samples // population + 1) * population
         samples = min(samples + drawn, next_epoch) if whole_epochs else samples + drawn
         update += 1
+
+
+def count(damper: Damper, epochs: float, population: int, *, learners: int = 1) -> int:
+    """How many updates `planned` has, in one stream.
+
+    Raises:
+        UserError: as `planned`.
+    """
+    cap = damper.cap(Seen(0, 0, population, learners))
+    if cap <= damper.least:  # B_k is never below it
+        return math.ceil(_end(damper, epochs, population) / (learners * int(cap)))
+    return sum(1 for _ in planned(damper, epochs, population, learners=learners))
+
+
+def _end(damper: Damper, epochs: float, population: int) -> float:
+    """Samples of the schedule, if there is one."""
+    if damper.observes:
+        raise UserError(
+            f"{type(damper).__name__} follows {' and '.join(sorted(damper.observes))}: its "
+            "schedule is known only once it has run"
+        )
+    if not 0 < epochs < math.inf:
+        raise UserError(f"epochs={epochs}: it must be a positive number")
+    return round(epochs * population, 6)

@@ -33,8 +33,9 @@ class RadaDamp(Damper):
         \frac{\bar\nu}{\nu_0}\Big) \Big\rceil \ge B_0
 
     The bars are running averages, rho old + (1 - rho) reduce(new), of the batch losses and of the
-    squared norms of the batch gradients since the last evaluation; the first max(dwell, wait)
-    updates, reduced in the same way, are l_0 and nu_0. Updates that are not finite are passed over.
+    squared norms of the batch gradients since the last evaluation; all updates up to the first
+    evaluation from `wait` on, reduced in the same way, are l_0 and nu_0. Updates that are not
+    finite are passed over.
 
     Reference: adadamp's `RadaDamp`, in no paper.
     """
@@ -117,7 +118,8 @@ class NoiseScale(Damper):
     At a batch equal to the noise scale, noise and signal of the mean gradient are of one size:
     smaller batches waste updates, larger ones samples. The bars are moving averages of the two
     estimates from the learners' gradients (divided after averaging: a ratio of noisy numbers is
-    biased). Where the signal is lost in the noise, the batch is the largest.
+    biased). B_k is at most N // n: an estimate of the signal that is lost in the noise, so near 0
+    or below, says that the batch cannot be too large, and not that the rate has to fall.
 
     Reference: McCandlish et al., "An empirical model of large-batch training", arXiv 1812.06162,
     Section 2 and Appendix A; that the batch follows it, n learners with a share each, is our own.
@@ -164,7 +166,7 @@ class NoiseScale(Damper):
         if own.weight == 0:
             return self.initial, own
         batch = grown(self.scale / seen.learners, own.variance, own.signal)
-        return max(self.initial, batch), own
+        return max(self.initial, min(batch, seen.largest)), own
 
 
 def _share(now: float, first: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ POLL = 1.0
 """Seconds between two looks at the cluster while an update is under way."""
 ATTEMPTS = 10
 """Times that one update is computed anew after workers have been lost."""
+_BEFORE: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""Cluster -> workers that it had before we asked for others, as long as they are not given back."""
 
 
 class Cluster:
@@ -64,7 +67,6 @@ class Cluster:
         self._calls = count()
         self._scales = getattr(client.cluster, "scale", None)
         self._asked: int | None = None
-        self._before = len(self._workers())
         self._held: Any = None
         self.workers = 0
 
@@ -77,13 +79,14 @@ class Cluster:
         _check_pickles(problem)
         self._problem = problem
         if self._asked is None:
-            self.scale(max(1, self._before))
+            self.scale(max(1, len(self._workers())))
         self._await_workers()
         self._send_problem()
 
     def scale(self, workers: int) -> None:
         """Have `cluster.scale` start or retire workers, in the background."""
         if self._scales is not None and workers != self._asked:
+            _BEFORE.setdefault(self._client.cluster, len(self._workers()))
             self._scales(workers)
         self._asked = workers
 
@@ -98,8 +101,11 @@ class Cluster:
     def close(self, *, keep_workers: bool = False) -> None:
         """Let go of the data, and of the workers that were asked for, unless more is to come."""
         self._held = None
-        if self._client.status == "running" and self._asked is not None and not keep_workers:
-            self.scale(max(1, self._before))
+        if keep_workers or self._scales is None:
+            return
+        before = _BEFORE.pop(self._client.cluster, None)
+        if self._client.status == "running" and before is not None:
+            self._scales(max(1, before))
 
     def _again_if_lost(self, task: Callable[..., Any], weights: Any, batch: Any) -> Sums:
         numbers = {name: value.detach().cpu().numpy() for name, value in weights.items()}
@@ -155,17 +161,22 @@ class Cluster:
         alone_since: float | None = None
         while True:
             try:
-                return future.result(timeout=POLL)
+                raised = future.exception(timeout=POLL)
+                break
             except self._timeouts:
-                if future.done():
-                    raise
-            self._check_alive()
+                self._check_alive()
             if self._workers():
                 alone_since = None
                 continue
             alone_since = alone_since or time.monotonic()
             if time.monotonic() - alone_since > self._patience:
                 raise self._nobody()
+        if isinstance(raised, self._timeouts):  # by what is the user's: no worker was lost
+            raise UserError(
+                f"the module, the loss or the data have timed out on a worker ({said(raised)}): "
+                "look at what they wait for there"
+            ) from raised
+        return future.result(timeout=self._patience)
 
     def _send_problem(self) -> None:
         key = f"problem-{self._name}-{next(self._calls)}"

@@ -10,6 +10,7 @@ whoever has all of them divides, by the number of all samples. So uneven splits 
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -18,12 +19,15 @@ from torch.func import functional_call
 from gossip.engines.problem import Problem
 from gossip.errors import UserError
 from gossip.randomness import seeded
+from gossip.task.overrun import FAULT, Watch
 
 if TYPE_CHECKING:
     from gossip.engines.base import Part
 
 _ONE_AT_A_TIME = Lock()
 """A module's parameters are replaced while it is called, and the workers of a process share it."""
+_LOOKED_AT: WeakSet[Problem] = WeakSet()
+"""Problems of which this process has looked at a training pass."""
 
 
 class Sums(NamedTuple):
@@ -85,7 +89,7 @@ def _trained(problem: Problem, weights: Mapping[str, Tensor], part: "Part") -> S
     # Of its own, since BatchNorm writes to them.
     own = {name: value.detach().clone() for name, value in weights.items() if name not in trained}
     with seeded(part.seed, torch.device(problem.device)), torch.enable_grad():
-        loss = _loss(problem, own | trained, part)
+        loss = _watched_loss(problem, own | trained, part)
         grads = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
     gradient = {
         name: torch.zeros_like(value) if grad is None else grad * n
@@ -95,6 +99,25 @@ def _trained(problem: Problem, weights: Mapping[str, Tensor], part: "Part") -> S
     frozen = {name for name, _ in problem.module.named_parameters()}
     buffers = {name: _weighted(value, n) for name, value in own.items() if name not in frozen}
     return Sums(gradient, buffers, float(loss.detach()) * n, squares, n, 1)
+
+
+def _watched_loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") -> Tensor:
+    """The loss of which a gradient will be taken; the first time, if that writes where it may.
+
+    Raises:
+        UserError: it would not, see `gossip.task.overrun`.
+    """
+    if problem in _LOOKED_AT:
+        return _loss(problem, tensors, part)
+    with Watch() as watch:
+        loss = _loss(problem, tensors, part)
+    if watch.overruns:
+        raise UserError(
+            f"the module {type(problem.module).__name__} puts the channels of its images last, and "
+            f"{FAULT}: leave them where they are, or use float64"
+        )
+    _LOOKED_AT.add(problem)
+    return loss
 
 
 def _loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") -> Tensor:
@@ -111,8 +134,9 @@ def _loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") -> Tensor:
 
 
 def _on(device: str, value: object) -> object:
+    """On the device and row-major: images that are transposed would have their channels last."""
     if isinstance(value, Tensor):
-        return value.to(device)
+        return value.to(device).contiguous()
     return tuple(_on(device, one) for one in value) if isinstance(value, tuple | list) else value
 
 

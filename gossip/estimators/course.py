@@ -21,9 +21,11 @@ class Update(NamedTuple):
 
 @dataclass
 class Course:
-    """What is left of all updates so far: numbers only, so that it can be pickled."""
+    """What is left of all updates so far: numbers and a class, so that it can be pickled."""
 
     seed: int
+    kind: type[Damper]
+    """Of the damper whose state it is."""
     state: State
     updates: int = 0
     samples: int = 0

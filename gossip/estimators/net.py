@@ -28,9 +28,12 @@ from gossip.estimators.progress import ProgressLine
 from gossip.models import mlp
 from gossip.randomness import seeded
 from gossip.streams import PASS, PROBE, generator
+from gossip.task.parameters import coordinates
 
 JUDGED_AT_ONCE = 1024
 """Samples of a forward pass that no gradient is taken of."""
+ON_THE_SET = frozenset({"training_loss", "training_gradient_square"})
+"""What a damper can see of the training set at the present weights; the rest is of a batch."""
 
 
 class DampedNet(NeuralNet):
@@ -185,6 +188,14 @@ class DampedNet(NeuralNet):
                 made = self._made("module", self.module, options)
         if not isinstance(made, nn.Module):
             raise UserError(f"module makes a {type(made).__name__}: give a class of torch modules")
+        _, ties = coordinates(made, f"module {type(made).__name__}")
+        for tie in ties:
+            if not tie.frozen:
+                raise UserError(
+                    f"parameters {tie.of!r} and {tie.name!r} of the module live in the same "
+                    "memory, where an optimizer would change them twice: make them one parameter "
+                    "(module.b = module.a), or give each its own by .clone()"
+                )
         self.module_ = made
         return self
 
@@ -277,9 +288,9 @@ class DampedNet(NeuralNet):
         damper = damper_of(self.batch_size, options, self.max_batch_size, len(samples))
         self._watches = damper.observes
         if self.course_ is None:
-            self.course_ = Course(self.seed_, damper.init())
-        elif type(damper.begin()) is not type(self.course_.state.own):
-            self.course_.state = damper.init()  # set_params has given another one
+            self.course_ = Course(self.seed_, type(damper), damper.init())
+        elif type(damper) is not self.course_.kind:  # set_params has given another one
+            self.course_.kind, self.course_.state = type(damper), damper.init()
         problem = Problem(self.module_, self._shaped_loss(), samples, self.device)
         self._engine.hold(problem)
 
@@ -297,9 +308,13 @@ class DampedNet(NeuralNet):
     ) -> dict[str, Any]:
         """What a damper looks at beyond the last update: passes over (a share of) the data."""
         found: dict[str, Any] = {}
-        probe = generator(self.seed_, PROBE, update)
-        size = max(1, round(share * population))
-        numbers = np.sort(probe.choice(population, size, replace=False))
+        if not fields & ON_THE_SET:
+            return found
+        numbers = np.arange(population)
+        if share < 1:
+            probe = generator(self.seed_, PROBE, update)
+            size = max(1, round(share * population))
+            numbers = np.sort(probe.choice(population, size, replace=False))
         batch = [Part(part) for part in parts(numbers, JUDGED_AT_ONCE)]
         if "training_gradient_square" in fields:
             total = self._engine.gradient(self._weights(), batch)

@@ -89,7 +89,7 @@ class Sums(NamedTuple):
     total: Tensor
     """S_k."""
     end: Tensor
-    """Steps after which layer k had its full rate; NaN: not yet."""
+    """Time, in steps of the first batch, from which on layer k had its full rate; NaN: not yet."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class StateAware:
         return Warm(factor, Sums(total, end))
 
     def values(self, state: Sums) -> "dict[str, Tensor]":
-        """S_k, and the step at which layer k was first at its full rate."""
+        """S_k, and the time t at which layer k was first at its full rate, see `Span`."""
         return {"warmup_state": state.total, "warmup_end": state.end}
 
 

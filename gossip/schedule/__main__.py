@@ -94,7 +94,8 @@ def run(command: Command) -> None:
         *(f"note: {n}" for n in show.notes(rates, runs)),
     ):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-    for warning in (*idle(config.rate), *dampers.idle(config), *warnings(rates)):
+    notes = (*idle(config.rate), *dampers.idle(config), *dampers.unknown(config), *warnings(rates))
+    for warning in notes:
         print(f"gossip.schedule: note: {warning}", file=sys.stderr)
     console.print(show.table(runs, command.every))
     if command.csv is not None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from gossip.config import Config
-from gossip.damping import DAMPERS, Damper, planned
+from gossip.damping import DAMPERS, Damper, count, planned
 from gossip.data import Sampler
 from gossip.errors import UserError
 from gossip.keyvalue import converted, parse_options
@@ -25,13 +25,14 @@ def damper(config: Config, sampler: Sampler) -> Damper | None:
             "damping noise-scale compares the gradients of several learners: use --learners 2 or "
             "more, which one process can host"
         )
-    made, largest = named(config, sampler.num_samples, sampler.largest_batch), sampler.largest_batch
     # Where shards have unequal sizes, the smallest decides, and not N // n.
-    return replace(made, max_batch=largest) if _has_default_cap(made) else made
+    return named(config, sampler.num_samples, sampler.largest_batch)
 
 
 def named(config: Config, samples: int, largest: int) -> Damper:
-    """The damper that a config names.
+    """The damper that a config names, with a cap of `largest` if it says none.
+
+    With replacement the first batch may be above that, and is then the cap.
 
     Args:
         config: of the run.
@@ -52,6 +53,8 @@ def named(config: Config, samples: int, largest: int) -> Damper:
             f"max_batch={made.max_batch:g}: {samples} samples among {config.gossip.learners} "
             f"learners are {largest} for each; give at most that, or inf"
         )
+    if made.max_batch is None and type(made).cap is Damper.cap:
+        return replace(made, max_batch=max(largest, made.initial))
     return made
 
 
@@ -95,7 +98,9 @@ def updates(made: Damper | None, rule: Rule, config: Config, samples: int) -> in
     """Updates of a run; at most so many, where the rule or the damper follows gradients."""
     if made is None or made.observes or rule.counts_tau:
         return max(1, math.ceil(rule.most_steps))
-    return len(spans(made, rule.most_steps, config, samples))
+    learners = config.gossip.learners
+    epochs = rule.most_steps * learners * config.data.batch_size / samples
+    return count(made, epochs, samples, learners=learners)
 
 
 def spans(made: Damper, steps: float, config: Config, samples: int) -> list[Span]:
@@ -127,5 +132,13 @@ def idle(config: Config) -> list[str]:
     ]
 
 
-def _has_default_cap(made: Damper) -> bool:
-    return made.max_batch is None and type(made).cap is Damper.cap
+def unknown(config: Config) -> list[str]:
+    """Notes on what a schedule cannot tell before the samples are dealt."""
+    capped = config.damping.damping == "none" or config.damping.max_batch is not None
+    if capped or config.data.partition != "dirichlet":
+        return []
+    return [
+        "shards of --partition dirichlet differ in size and the schedule has all at N // n: "
+        "without --max-batch, a run caps the batch at the smallest, whose size is known once the "
+        "labels are"
+    ]

@@ -21,6 +21,7 @@ from gossip.damping import (
     PadaDamp,
     RadaDamp,
     Seen,
+    count,
     planned,
 )
 from gossip.errors import UserError
@@ -176,6 +177,22 @@ def test_noise_scale_is_the_ratio_of_averages_shared_by_the_learners():
     assert batches == [2, 125, ratio / 4, ratio / 4, N // 4]
 
 
+@pytest.mark.parametrize("signal", [-9.0, 0.0, 1e-300, 1e-12])
+def test_a_signal_lost_in_the_noise_gives_the_largest_batch_at_the_full_rate(signal):
+    looks = [seen(0), seen(1, noise=Noise(5.0, signal), learners=4)]
+    damping = course(NoiseScale(initial=2, dwell=1, wait=0), looks)[1]
+    assert damping == (N // 4, 1.0, N // 4)
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("damper", "field"), [(AdaDamp, "training_loss"), (AdaDampNN, "training_gradient_square")]
+)
+def test_the_first_value_that_is_finite_is_what_others_are_compared_with(damper, field, lost):
+    looks = [seen(k, **{field: value}) for k, value in enumerate([lost, 2.0, 0.5])]
+    assert [d.batch for d in course(damper(initial=8, dwell=1, wait=0), looks)] == [1, 8, 32]
+
+
 BATTERY = [seen(0, training_loss=1.0, training_gradient_square=1.0)] + [
     seen(
         k,
@@ -247,10 +264,26 @@ def test_only_what_follows_no_loss_can_be_planned(name):
         assert sum(b * count for b, count in drawn.items()) >= N
 
 
+@pytest.mark.parametrize("name", DAMPERS)
+@pytest.mark.parametrize("epochs", [1e-6, 1, 1.37, 2])
+def test_updates_are_counted_as_they_are_planned(name, epochs):
+    damper = in_battery(name)
+    if damper.observes:
+        with pytest.raises(UserError, match="known only once it has run"):
+            count(damper, epochs, 997, learners=3)
+    else:
+        plan = list(planned(damper, epochs, 997, learners=3))
+        assert count(damper, epochs, 997, learners=3) == len(plan)
+
+
+def test_a_batch_that_is_constant_is_counted_at_once():
+    assert count(GeoDampLR(initial=30), 1e12, N, learners=3) == math.ceil(1e12 * N / 90)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GeoDamp(initial=32, max_batch=8), "max_batch=8 is below the first batch of 32"),
+        (lambda: GeoDamp(initial=32, max_batch=8), "max_batch=8 is below .* or inf for no cap"),
         (lambda: GeoDampLR(initial=32, max_batch=64), "GeoDampLR, which keeps the batch"),
         (lambda: ConstantBatch(initial=0), "initial=0: it must be a whole number from 1 up"),
         (lambda: GeoDamp(delay=0), "delay=0: it must be a positive number of epochs"),

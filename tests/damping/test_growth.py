@@ -323,6 +323,13 @@ def test_workers_that_would_change_the_update_are_refused(change, message):
         prepare(chosen, Stacked(4))
 
 
+def test_with_replacement_a_first_batch_above_the_samples_of_each_is_the_cap():
+    chosen = config(batch=400)
+    chosen = replace(chosen, data=replace(chosen.data, replacement=True))
+    study = prepare(chosen, Stacked(4))
+    assert study.damper.max_batch == 400 > N // 4
+
+
 @pytest.mark.parametrize("limit", [0.0, -1.0, 2.5, math.nan])
 def test_a_limit_that_is_no_number_of_samples_is_refused(limit):
     with pytest.raises(UserError, match="whole number of samples"):
@@ -354,6 +361,14 @@ def test_the_printed_schedule_is_what_the_run_then_has(damping):
         assert row["lr"] == pytest.approx(told.lr, rel=1e-6)
         assert row["batch_size"] == told.batch
         assert told.epoch == pytest.approx(row["epoch"] + 4 * row["batch_size"] / N)
+
+
+def test_the_schedule_says_what_it_cannot_know_of_unequal_shards(capsys):
+    given = ["--damping", "geodamp", "--samples", "400", "--steps", "20", "--partition"]
+    assert main([*given, "dirichlet"]) == 0
+    assert "caps the batch at the smallest" in capsys.readouterr().err
+    assert main([*given, "iid"]) == 0
+    assert "note" not in capsys.readouterr().err
 
 
 def test_what_follows_a_loss_has_no_printed_schedule(capsys):

@@ -32,3 +32,13 @@ class Broken(nn.Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         raise ZeroDivisionError("in the user's module")
+
+
+class Slow:
+    """A data set whose items do not come."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        raise TimeoutError("the server of the data does not answer")

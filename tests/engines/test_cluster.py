@@ -5,6 +5,7 @@ All in one module, with one cluster: starting its workers is what these tests co
 
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from torch import nn
 distributed = pytest.importorskip("distributed")
 
 from gossip.damping import PadaDamp  # noqa: E402
-from gossip.engines import Arrays, Here, Part, Problem, connect, parts  # noqa: E402
+from gossip.engines import Arrays, Here, Items, Part, Problem, connect, parts  # noqa: E402
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
-from tests.engines.modules import Broken, Mortal  # noqa: E402
+from tests.engines.modules import Broken, Mortal, Slow  # noqa: E402
 
 N, FEATURES = 48, 3
 
@@ -150,8 +151,19 @@ def test_workers_are_asked_for_and_given_back(threads):
         assert torch.allclose(grown.gradient[name], value, rtol=0, atol=1e-12)
     engine.close(keep_workers=True)
     assert len(threads.cluster.worker_spec) == 2
+    engine = Cluster(threads)  # of the next call
+    engine.hold(problem(nn.Linear(FEATURES, 1)))
+    assert len(threads.cluster.worker_spec) == 2
     engine.close()
     assert len(threads.cluster.worker_spec) == 1
+
+
+def test_data_that_time_out_are_no_lost_worker(threads):
+    given = replace(problem(nn.Linear(FEATURES, 1)), samples=Items(Slow()))
+    engine = Cluster(threads)
+    engine.hold(given)
+    with pytest.raises(UserError, match=r"timed out on a worker .*the server of the data"):
+        engine.gradient(state(given.module), [Part(np.arange(4))])
 
 
 def test_a_client_that_is_closed_is_refused(threads):

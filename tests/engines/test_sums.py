@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from gossip.damping import Noise
+from gossip.damping import ConstantBatch, Noise
 from gossip.engines import (
     Arrays,
     Here,
@@ -103,7 +103,7 @@ def test_parts_of_single_samples_give_the_sample_variance_of_the_gradient():
     single = [gradient_sums(given, state, [Part(np.array([i]))]) for i in range(N)]
     flat = torch.stack([torch.cat([g.flatten() for g in s.gradient.values()]) for s in single])
     total = gradient_sums(given, state, [Part(np.array([i])) for i in range(N)])
-    course = Course(seed=0, state=None)
+    course = Course(seed=0, kind=ConstantBatch, state=None)
     course.note(total)
     variance = float(flat.var(dim=0).sum())
     mean_square = float(flat.mean(dim=0).square().sum())
@@ -118,6 +118,52 @@ def test_a_data_set_of_items_is_the_same_as_its_arrays():
         Items(pairs).batch(np.array([3, 1])), given.samples.batch(np.array([3, 1])), strict=True
     ):
         assert torch.equal(mine, theirs)
+
+
+class Strided(nn.Module):
+    """A 1x1 convolution with a stride and few channels, of which no gradient is asked for."""
+
+    def __init__(self, order: torch.memory_format = torch.contiguous_format) -> None:
+        super().__init__()
+        self.order = order
+        self.convolution = nn.Conv2d(FEATURES, CLASSES, 1, stride=2).requires_grad_(False)
+        self.scale = nn.Parameter(torch.ones(CLASSES))
+        self.seen: list[tuple[int, ...]] = []
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.seen.append(images.stride())
+        maps = self.convolution(images.contiguous(memory_format=self.order))
+        return maps.mean(dim=(2, 3)) * self.scale
+
+
+IMAGES = np.random.default_rng(1).normal(size=(8, 4, 4, FEATURES)).astype(np.float32)
+"""[N, H, W, C]."""
+LABELS = np.arange(8) % CLASSES
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        Arrays(IMAGES.transpose(0, 3, 1, 2), LABELS),
+        Arrays(torch.tensor(IMAGES).permute(0, 3, 1, 2), torch.tensor(LABELS)),
+        Items([(torch.tensor(x).permute(2, 0, 1), y) for x, y in zip(IMAGES, LABELS, strict=True)]),
+    ],
+    ids=["array", "tensor", "items"],
+)
+def test_transposed_images_are_computed_with_row_major(samples):
+    given = Problem(Strided(), nn.CrossEntropyLoss(), samples)
+    total = gradient_sums(given, weights(given.module), [Part(np.arange(8))])
+    loss_sums(given, weights(given.module), [Part(np.arange(8))])
+    assert given.module.seen == [(FEATURES * 16, 16, 4, 1)] * 2
+    assert total.samples == 8
+
+
+def test_a_module_whose_gradient_would_overrun_is_refused_before_it_is_taken():
+    samples = Arrays(IMAGES.transpose(0, 3, 1, 2), LABELS)
+    given = Problem(Strided(torch.channels_last), nn.CrossEntropyLoss(), samples)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"module Strided puts .* last, and .*writes past"):
+            gradient_sums(given, weights(given.module), [Part(np.arange(8))])
 
 
 def test_parts_are_even_and_in_order():

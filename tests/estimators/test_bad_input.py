@@ -19,6 +19,21 @@ from tests.estimators.problems import CLASSES, NUMBERS, WORDS, Linear
 
 N = len(CLASSES[0])
 
+
+class Made(Linear):
+    """A linear map that something is wrong with."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(outputs=3)
+        weight = self.map.weight
+        if how == "frozen":
+            self.requires_grad_(False)
+        elif how == "complex":
+            self.map.weight = nn.Parameter(weight.detach().to(torch.complex64))
+        else:
+            self.other = nn.Parameter(weight.data if how == "tied" else weight.data[1:])
+
+
 CLASSIFIERS = {
     "a batch larger than the data": ({"batch_size": 91}, "91 .*n_samples=90: set batch_size"),
     "a largest batch below the first": (
@@ -41,6 +56,22 @@ CLASSIFIERS = {
     "a loss that is a function": ({"loss": nn.functional.cross_entropy}, "loss=.*give a class"),
     "a loss that sums": ({"loss__reduction": "sum"}, "leave loss__reduction at 'mean'"),
     "a module that needs more": ({"module": nn.Linear}, "module=.*as module__x"),
+    "a module that is frozen": (
+        {"module": Made, "module__how": "frozen"}, "all 2 are frozen.: nothing to train",
+    ),
+    "a module without parameters": (
+        {"module": nn.Flatten}, "module Flatten has no parameter: nothing to train",
+    ),
+    "complex weights": (
+        {"module": Made, "module__how": "complex"}, "'map.weight' is complex64",
+    ),
+    "a tie that torch does not know of": (
+        {"module": Made, "module__how": "tied"},
+        "parameters 'other' and 'map.weight' .* same memory",
+    ),
+    "a tie in part": (
+        {"module": Made, "module__how": "partly"}, "share a part of their memory",
+    ),
     "too few outputs": ({"module": Linear, "module__outputs": 2}, r"gives \[32, 2\].*\[32, 3\]"),
     "a parameter of nothing": ({"modul__x": 2}, "no parameter 'modul__x'"),
     "no workers": ({"min_workers": 0}, "min_workers=0"),

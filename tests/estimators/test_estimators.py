@@ -19,6 +19,7 @@ from torch.optim import Adadelta
 
 from gossip.damping import DAMPERS, GeoDamp, GeoDampLR, PadaDamp, planned
 from gossip.estimators import DampedClassifier, DampedRegressor
+from gossip.streams import PROBE, generator
 from tests.estimators.problems import CLASSES, NUMBERS, WORDS, Linear
 
 N = len(CLASSES[0])
@@ -223,6 +224,41 @@ def test_set_params_on_a_fitted_net_changes_what_it_says():
     net.partial_fit(*CLASSES)
     assert updates(net)[-1]["batch_size"] == 31
     assert net.optimizer_.param_groups[0]["weight_decay"] == 0.5
+
+
+@pytest.mark.parametrize("before", [8, "adadamp", "radadamp"])
+@pytest.mark.parametrize("after", ["adadamp", "adadamp-nn"])
+def test_a_damper_that_comes_later_compares_with_what_it_has_measured_itself(before, after):
+    ready = {"batch_size__dwell": 1, "batch_size__wait": 0}
+    net = DampedRegressor(Linear, torch.nn.MSELoss, torch.optim.SGD, lr=0.0, random_state=0)
+    net.set_params(batch_size=before, batch_size__initial=9)
+    if before == 8:
+        del net.batch_size__initial
+    net.partial_fit(*NUMBERS)
+    net.set_params(batch_size=after, batch_size__initial=9, **ready).partial_fit(*NUMBERS)
+    assert {row["batch_size"] for row in net.history[-1, "batches"]} == {9}  # nothing moves
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "share", "draws"),
+    [(9, None, 0), ("geodamp", None, 0), ("radadamp", None, 0), ("adadamp", 1, 0),
+     ("adadamp", 0.5, 10)],
+)  # fmt: skip
+def test_samples_are_drawn_to_be_measured_only_where_a_share_of_them_is(
+    batch_size, share, draws, monkeypatch
+):
+    drawn = []
+
+    def counted(seed, *address):
+        drawn.extend([address] if address[0] == PROBE else [])
+        return generator(seed, *address)
+
+    monkeypatch.setattr("gossip.estimators.net.generator", counted)
+    net = DampedRegressor(Linear, nn.MSELoss, torch.optim.SGD, lr=0.0, max_epochs=1)
+    options = {"batch_size__initial": 9, "batch_size__dwell": 1, "batch_size__wait": 0}
+    options |= {} if share is None else {"batch_size__share": share}
+    net.set_params(batch_size=batch_size, **({} if batch_size == 9 else options)).fit(*NUMBERS)
+    assert len(drawn) == draws
 
 
 def test_tensors_images_and_data_sets_are_taken():
