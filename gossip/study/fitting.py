@@ -42,9 +42,7 @@ def check(
             raise UserError(f"algorithm {name} {reason}")
 
 
-def _reasons(
-    wanted: Properties, config: Config, topology: Topology, rule: Rule
-) -> Iterator[str]:
+def _reasons(wanted: Properties, config: Config, topology: Topology, rule: Rule) -> Iterator[str]:
     yield from _of_topology(wanted, config, topology)
     yield from _of_matrix(wanted, topology)
     yield from _of_run(wanted, config, rule)
