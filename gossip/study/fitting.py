@@ -36,9 +36,8 @@ def check(
     """
     if hasattr(algorithm, "check"):
         algorithm.check(d)
-    if not getattr(algorithm, "shared", False):
-        wanted = getattr(algorithm, "properties", Properties())
-        for reason in _reasons(wanted, config, topology, rule):
+    if not algorithm.shared:
+        for reason in _reasons(algorithm.properties, config, topology, rule):
             raise UserError(f"algorithm {name} {reason}")
 
 
