@@ -5,6 +5,7 @@ python -m experiments.dpsgd.topologies      # n = 16 learners on different graph
 python -m experiments.lena                  # learning-rate rules for large batches
 python -m experiments.date                  # large batches on LeNet and an LSTM
 python -m experiments.rivals                # decentralised against large-batch training
+python -m experiments.time                  # the papers' figures of time, simulated
 python -m experiments.processes.stragglers  # slow learners in real time
 python -m experiments.processes.lost        # processes that are killed on the way
 python -m experiments.publish               # tables, figures and pages from finished runs

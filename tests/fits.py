@@ -14,12 +14,8 @@ def nothing() -> Any:
     raise AssertionError("nothing is trained here")
 
 
-def properties_of(algorithm: Any) -> Properties:
-    return getattr(algorithm, "properties", Properties())
-
-
 def properties(name: str) -> Properties:
-    return properties_of(ALGORITHMS[name](nothing, PLAIN))
+    return ALGORITHMS[name](nothing, PLAIN).properties
 
 
 def topologies_of(name: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gossip.compress import OPERATORS, compressed, operator
+from gossip.compress.packing import packed, packed_bytes, unpacked
 from gossip.errors import UserError
 
 SPECS = (
@@ -94,6 +95,15 @@ def test_what_is_not_finite_is_seen_at_the_other_end(spec, value):
     decoded = compressed(operator(spec), x, keys(3))
     assert not decoded[1].isfinite().all()
     assert decoded[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize("spec", ["int8:64", "int4:16", "fp4:32"])
+def test_scales_have_the_range_of_float32(spec):
+    x = rows("flat").clone()
+    largest = compressed(operator(spec), torch.finfo(torch.float32).max * x, keys(3))
+    assert largest.isfinite().all()
+    assert not compressed(operator(spec), 1e45 * x, keys(3)).isfinite().any()
+    assert not compressed(operator(spec), 1e-60 * x, keys(3)).any()
 
 
 @each
@@ -214,6 +224,9 @@ def test_error_feedback_delivers_everything_in_the_end():
         ("topk", "did you mean top-k?"),
         ("top-k:0", "share in"),
         ("top-k:1.5", "whole number"),
+        ("top-k:inf", "inf of the numbers: give a share"),
+        ("random-k:1e400", "inf of the numbers: give a share"),
+        ("unbiased-random-k:nan", "nan of the numbers: give a share"),
         ("top-k:many", "write it as top-k:NUMBER"),
         ("sign:3", "at most 0 numbers"),
         ("qsgd:0", "levels"),
@@ -231,3 +244,30 @@ def test_more_numbers_than_there_are_do_not_fit():
     with pytest.raises(UserError, match="a model that has 5"):
         operator("top-k:6").check(5)
     operator("top-k:5").check(5)
+
+
+def bit_by_bit(codes, bits):
+    """The bytes of codes [rows, m], each the sum of its eight bits."""
+    spread = codes.unsqueeze(-1) >> torch.arange(bits) & 1
+    flat = spread.reshape(len(codes), codes.shape[1] * bits)
+    flat = torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8))
+    octets = flat.reshape(len(codes), packed_bytes(codes.shape[1], bits), 8)
+    return (octets << torch.arange(8)).sum(dim=-1).to(torch.uint8)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 8, 9, 17])
+@pytest.mark.parametrize(("rows", "count"), [(1, 1), (3, 7), (2, 8), (2, 101), (0, 5), (2, 0)])
+def test_codes_are_packed_low_bits_first(bits, rows, count):
+    random = torch.Generator().manual_seed(bits)
+    codes = torch.randint(2**bits, (rows, count), generator=random)
+    data = packed(codes, bits)
+    assert data.dtype == torch.uint8
+    assert torch.equal(data, bit_by_bit(codes, bits))
+    assert torch.equal(unpacked(data, bits, count), codes)
+
+
+def test_bytes_are_packed_without_a_number_for_each_bit():
+    codes = torch.randint(256, (1, 10**5))
+    with torch.profiler.profile(profile_memory=True) as profile:
+        packed(codes, 8)
+    assert sum(max(event.self_cpu_memory_usage, 0) for event in profile.events()) <= 2 * 10**5

@@ -69,7 +69,8 @@ def balanced_tree(n: int, degree: int) -> nx.Graph:
         TopologyError: degree < 2.
 
     References:
-        Vogels et al., "RelaySum for decentralized deep learning", 2021.
+        Vogels et al., "RelaySum for decentralized deep learning on heterogeneous data",
+        NeurIPS 2021, arXiv 2110.04175.
     """
     if degree < 2:
         raise TopologyError(f"balanced-tree: degree must be at least 2, got {degree}")
@@ -85,7 +86,8 @@ def binary_tree(n: int) -> nx.Graph:
     """Learner 0 hangs above the root 1 of a heap: v's parent is v // 2.
 
     References:
-        Vogels et al., "RelaySum for decentralized deep learning", 2021.
+        Vogels et al., "RelaySum for decentralized deep learning on heterogeneous data",
+        NeurIPS 2021, arXiv 2110.04175.
     """
     graph = nx.empty_graph(n)
     graph.add_edges_from((v // 2, v) for v in range(1, n))

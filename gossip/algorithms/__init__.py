@@ -8,7 +8,7 @@ from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSque
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
-from gossip.algorithms.options import Make, Method, Settings, refuse_unknown
+from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
 from gossip.algorithms.push_sum import PushDiging, Sgp
 from gossip.algorithms.relay import Relay
@@ -27,7 +27,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
     # pyrefly: ignore[bad-assignment]
     "ssgd-star": lambda optimizer, s: SsgdStar(optimizer, s.noise_std, s.noise_mode, s.seed),
     **{
-        name: Method(name, kind)
+        name: Line(name, kind)
         for name, kind in {
             "d2": D2,
             "edm": Edm,

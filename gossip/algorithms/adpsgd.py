@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import State
+from gossip.algorithms.properties import Properties
 from gossip.optim.flat import FlatOptimizer
 
 STEPPED = "stepped"
@@ -70,6 +71,7 @@ class AdPsgd:
     """
 
     shared: ClassVar[bool] = False
+    properties: ClassVar[Properties] = Properties()
     pattern: ClassVar[phases.Pattern] = (phases.Pairwise(),)
 
     optimizer: Callable[[], FlatOptimizer]

@@ -74,6 +74,8 @@ class Startable(Protocol):
 
     shared: ClassVar[bool]
     """Whether all learners have one model in common, kept as a single row."""
+    properties: ClassVar[Properties]
+    """What is asked of W(t), of the optimizer and of a run."""
     pattern: ClassVar[Pattern]
     """What a step computes and sends, in order."""
 

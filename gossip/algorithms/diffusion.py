@@ -10,10 +10,11 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.bounds import share_below_one
 from gossip.algorithms.derived import above
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
-from gossip.errors import UserError, one_of
+from gossip.errors import one_of
 from gossip.optim.flat import FlatOptimizer
 
 LEAST = -1 / 3
@@ -111,7 +112,8 @@ class Edm(D2):
     - needs: as `D2`; plain SGD
     - defaults: beta 0.9 (ours)
 
-    Reference: "Exact diffusion with momentum", arXiv 2501.19082.
+    Reference: Hu, Chen, Liu, Mao, "A bias-correction decentralized stochastic gradient algorithm
+    with momentum acceleration", 2025, arXiv 2501.19082.
     """
 
     beta: float = 0.9
@@ -143,13 +145,3 @@ class Edm(D2):
     def _direction(self, g: Tensor, rows: Rows) -> tuple[Tensor, Rows]:
         m = self.beta * rows["momentum"] + (1 - self.beta) * g
         return m, {"momentum": m}
-
-
-def share_below_one(name: str, value: float) -> None:
-    """Refuse a decay outside [0, 1).
-
-    Raises:
-        UserError: it is.
-    """
-    if not 0 <= value < 1:
-        raise UserError(f"{name}={value}: it is a decay, in [0, 1)")

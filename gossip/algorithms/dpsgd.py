@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
 
@@ -35,6 +36,7 @@ class Dpsgd:
     """
 
     shared: ClassVar[bool] = False
+    properties: ClassVar[Properties] = Properties()
     pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.Gradient()),)
 
     optimizer: Callable[[], FlatOptimizer]
@@ -77,6 +79,7 @@ class DpsgdAtc:
     """
 
     shared: ClassVar[bool] = False
+    properties: ClassVar[Properties] = Properties()
     pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
 
     optimizer: Callable[[], FlatOptimizer]

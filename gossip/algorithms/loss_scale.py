@@ -11,7 +11,7 @@ from gossip.comm.base import Communicator
 from gossip.task import Gradients
 
 COLUMN = "loss_scale"
-"""Of the trace: the scale after the step."""
+"""Column of the trace: the scale after the step."""
 GROWTH, BACKOFF = 2.0, 0.5
 GROWTH_INTERVAL = 2_000
 """Finite steps in a row after which the scale grows."""

@@ -9,16 +9,13 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
-from gossip.algorithms.diffusion import share_below_one
+from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
+from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
-from gossip.algorithms.together import start_mix_together
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
 
-SMALLEST_RATE = 1e-8
-"""Below this, differences of weights are divided by it and not by alpha, which a warm-up may begin
-at 0."""
 DIRECTIONS = ("nesterov", "heavy-ball")
 
 

@@ -25,22 +25,21 @@ class Settings(NamedTuple):
     """`--algorithm-options`."""
 
 
-class Method:
+class Line:
     """A line of the table for a class whose fields are its options, beside the optimizer.
 
     Args:
         name: on the command line.
         kind: a frozen dataclass, its first field the optimizer.
-        fixed: fields that the line decides.
     """
 
-    def __init__(self, name: str, kind: Callable[..., Any], **fixed: Any) -> None:
-        self._name, self._kind, self._fixed = name, kind, fixed
+    def __init__(self, name: str, kind: Callable[..., Any]) -> None:
+        self._name, self._kind = name, kind
 
     @property
     def options(self) -> list[str]:
         """Names of its options."""
-        return [k for k in option_names(self._kind) if k != SEED and k not in self._fixed]
+        return [k for k in option_names(self._kind) if k != SEED]
 
     def __call__(self, optimizer: Make, settings: Settings) -> Algorithm:
         """The method with the options that are its own."""
@@ -48,7 +47,7 @@ class Method:
         values = converted(f"algorithm {self._name}", self._kind, own)
         if SEED in option_names(self._kind):
             values[SEED] = settings.seed
-        return self._kind(optimizer, **values, **self._fixed)
+        return self._kind(optimizer, **values)
 
 
 def refuse_unknown(table: Mapping[str, object], names: Iterable[str], given: Iterable[str]) -> None:
@@ -58,7 +57,7 @@ def refuse_unknown(table: Mapping[str, object], names: Iterable[str], given: Ite
         UserError: there is such.
     """
     chosen = [table.get(name) for name in names]
-    known = sorted({key for line in chosen if isinstance(line, Method) for key in line.options})
+    known = sorted({key for line in chosen if isinstance(line, Line) for key in line.options})
     for key in parse_options(given, "algorithm"):
         if key not in known:
             there = f"there are {', '.join(known)}" if known else "they have none"

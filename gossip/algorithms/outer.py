@@ -14,15 +14,13 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
-from gossip.algorithms.diffusion import share_below_one
+from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
 
 FORMS = ("nesterov", "heavy-ball", "slowmo")
-SMALLEST_RATE = 1e-8
-"""Below this, SlowMo divides by it and not by alpha."""
 
 
 @dataclass(frozen=True)

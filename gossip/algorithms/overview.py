@@ -6,8 +6,8 @@ import torch
 
 from gossip.algorithms import ALGORITHMS, Algorithm, Settings
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.options import Method
-from gossip.algorithms.properties import Properties, needs
+from gossip.algorithms.options import Line
+from gossip.algorithms.properties import needs
 from gossip.optim import FlatOptimizer
 
 HEAD = (
@@ -26,10 +26,10 @@ def _row(name: str) -> str:
     made = line(_plain, Settings("awc", 0.1, "eval", 0))
     summary = (made.__doc__ or "").strip().splitlines()[0].rstrip(".")
     kept = ", ".join(_kept(made)) or "-"
-    wanted = "-" if made.shared else needs(getattr(made, "properties", Properties()))
+    wanted = "-" if made.shared else needs(made.properties)
     if not phases.mixes(made.pattern):
         wanted = "W plays no part"
-    options = line.options if isinstance(line, Method) else []
+    options = line.options if isinstance(line, Line) else []
     given = ", ".join(f"{key}={getattr(made, key)}" for key in options) or "-"
     return f"| `{name}` | {summary} | {sent(made.pattern)} | {kept} | {wanted} | {given} |\n"
 

@@ -5,6 +5,7 @@ to the calls that the algorithm makes. What a phase sends is in `gossip.comm.cos
 takes in `gossip.simulate`.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -69,6 +70,11 @@ Pattern = tuple[Phase, ...]
 def mixes(pattern: Pattern) -> bool:
     """Whether a step sends rows along W."""
     return any(isinstance(phase, Mix | Pairwise) for phase in map(message, pattern))
+
+
+def round_steps(pattern: Pattern) -> int:
+    """Steps after which the phases of every k-th step have all been, a whole number of times."""
+    return math.lcm(*(phase.steps for phase in pattern if isinstance(phase, Every)))
 
 
 def message(phase: Phase) -> Phase:

@@ -17,7 +17,7 @@ from gossip.optim.flat import FlatOptimizer
 
 @dataclass(frozen=True)
 class Relay(Method):
-    r"""RelaySGD.
+    r"""RelaySGD: sums that are relayed along a tree, each learner's counted once.
 
     With h_j = w_j + u_j, learner j sends to its neighbour k what it has and what it has heard from
     the others, and how many learners that is:

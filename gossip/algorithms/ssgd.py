@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
 
@@ -27,6 +28,7 @@ class Ssgd:
     """
 
     shared: ClassVar[bool] = True
+    properties: ClassVar[Properties] = Properties()
     pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mean())
 
     optimizer: Callable[[], FlatOptimizer]

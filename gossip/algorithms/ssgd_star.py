@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.properties import Properties
 from gossip.algorithms.ssgd import Ssgd
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -47,6 +48,7 @@ class SsgdStar:
     """
 
     shared: ClassVar[bool] = True
+    properties: ClassVar[Properties] = Properties()
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
-from gossip.algorithms.together import start_mix_together
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
 

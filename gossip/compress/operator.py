@@ -5,6 +5,9 @@ from typing import ClassVar, Literal, Protocol
 import torch
 from torch import Tensor
 
+Kind = Literal["contractive", "unbiased"]
+"""Which of the two laws an operator keeps, see `Operator`."""
+
 
 class Operator(Protocol):
     r"""C(x) = decode(encode(x)), row by row.
@@ -15,10 +18,11 @@ class Operator(Protocol):
 
     C(0) = 0. Random operators draw from the keys alone. A payload has the same size for all rows of
     a length, and holds all that decoding needs but that length and the dtype. A row with a number
-    that is not finite decodes to one, so that a run which diverges is seen to.
+    that is not finite, or too large for the operator's scale, decodes to one that is not finite, so
+    that a run which diverges is seen to.
     """
 
-    kind: ClassVar[Literal["contractive", "unbiased"]]
+    kind: ClassVar[Kind]
 
     def encode(self, x: Tensor, keys: Tensor) -> Tensor:
         """Payloads [rows, bytes] uint8 of x [rows, d].

@@ -34,20 +34,36 @@ def parted(payload: Tensor, *parts: Part) -> list[Tensor]:
 
 def packed(codes: Tensor, bits: int) -> Tensor:
     """Codes [rows, m] below 2^bits as bytes, [rows, ceil(m bits / 8)], low bits first."""
-    rows = len(codes)
-    spread = (codes.long().unsqueeze(-1) >> torch.arange(bits, device=codes.device)) & 1
-    flat = spread.reshape(rows, -1)
-    missing = -flat.shape[1] % 8
-    flat = torch.nn.functional.pad(flat, (0, missing)).reshape(rows, -1, 8)
-    return (flat << torch.arange(8, device=codes.device)).sum(dim=-1).to(torch.uint8)
+    if bits == 8:
+        return codes.to(torch.uint8)
+    if bits == 4:
+        pairs = torch.nn.functional.pad(codes.to(torch.uint8), (0, codes.shape[1] % 2))
+        return pairs[:, 0::2] | pairs[:, 1::2] << 4
+    rows, count = codes.shape
+    size = packed_bytes(count, bits)
+    codes = codes.to(torch.uint8) if bits < 8 else codes
+    # One byte for each bit, and room for those that fill the last byte up.
+    spread = codes.new_zeros(rows, 8 * size, dtype=torch.uint8)
+    for bit in range(bits):
+        spread[:, bit : count * bits : bits] = codes >> bit & 1
+    spread = spread.reshape(rows, size, 8)
+    data = spread.new_zeros(rows, size)
+    for bit in range(8):
+        data |= spread[:, :, bit] << bit
+    return data
 
 
 def unpacked(data: Tensor, bits: int, count: int) -> Tensor:
     """`count` codes of each row of what `packed` gave, int64."""
-    rows = len(data)
-    spread = (data.long().unsqueeze(-1) >> torch.arange(8, device=data.device)) & 1
-    flat = spread.reshape(rows, -1)[:, : count * bits].reshape(rows, count, bits)
-    return (flat << torch.arange(bits, device=data.device)).sum(dim=-1)
+    if bits == 8:
+        return data.long()
+    if bits == 4:
+        return torch.stack([data & 15, data >> 4], dim=2).flatten(1)[:, :count].long()
+    spread = torch.stack([data >> bit & 1 for bit in range(8)], dim=2).flatten(1)
+    codes = data.new_zeros(len(data), count, dtype=torch.uint8 if bits < 8 else torch.int64)
+    for bit in range(bits):
+        codes |= spread[:, bit : count * bits : bits].to(codes.dtype) << bit
+    return codes.long()
 
 
 def packed_bytes(count: int, bits: int) -> int:

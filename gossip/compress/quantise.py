@@ -1,15 +1,14 @@
 """All of the numbers with few bits: scaled sign, QSGD, integers and FP4 by block."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from gossip.compress.operator import Kind
 from gossip.compress.packing import joined, packed, packed_bytes, parted, unpacked
 from gossip.errors import UserError
-
-Kind = Literal["contractive", "unbiased"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,9 @@ class Integers:
 
     Each error is at most half the scale, absmax/254 or absmax/14. Payload: for each block a scale
     in float32, then the codes.
+
+    Numbers keep to the range of float32: of float64 rows a block whose scale is above that is not
+    finite at the other end, and one whose scale is below it is 0.
     """
 
     kind: ClassVar[Kind] = "contractive"
@@ -154,6 +156,9 @@ class Fp4:
     The power is the least with which the block's largest fits, so nothing is cut off, and a number
     from 1 up in its units is at most a fifth off. Payload: a byte for each block's power, then 4
     bits for each number.
+
+    The powers are 2^-126 to 2^127: of float64 rows a block with a number above 6 * 2^127 is NaN at
+    the other end, and numbers below 2^-128 are 0.
     """
 
     kind: ClassVar[Kind] = "contractive"

@@ -1,17 +1,17 @@
 """A few of the numbers as they are: all, the largest, random ones, the largest frequencies."""
 
+import math
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gossip.compress.operator import Kind
 from gossip.compress.packing import joined, parted
 from gossip.errors import UserError
-
-Kind = Literal["contractive", "unbiased"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class _Some:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be kept."""
-        if not (0 < self.share < 1 or (self.share >= 1 and self.share == int(self.share))):
+        whole = math.isfinite(self.share) and self.share == int(self.share)
+        if not (0 < self.share < 1 or (self.share >= 1 and whole)):
             raise UserError(
                 f"compressor: {self.share} of the numbers: give a share in (0, 1) or a whole number"
             )
@@ -58,7 +59,7 @@ class _Some:
         """K must not be above d."""
         if self.share > d:
             raise UserError(
-                f"compressor: {int(self.share)} numbers of a model that has {d}: give fewer, or a "
+                f"compressor: {self.share:g} numbers of a model that has {d}: give fewer, or a "
                 "share below 1"
             )
 

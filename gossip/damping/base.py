@@ -41,7 +41,7 @@ class Seen(NamedTuple):
     gradient_square: float | None = None
     """||g||^2 of the last update's gradient, averaged over the whole batch."""
     noise: Noise | None = None
-    """Of the last update."""
+    """Noise of the last update's gradient."""
     training_loss: float | None = None
     """F(w_k), mean loss of the present weights on the training set, or on `Damper.share` of it."""
     training_gradient_square: float | None = None
@@ -70,7 +70,7 @@ class Damping(NamedTuple):
 
 
 class State(NamedTuple):
-    """Of a damper: numbers only, so that a checkpoint can keep them."""
+    """State of a damper: numbers only, so that a checkpoint can keep them."""
 
     damping: int
     """B_k of the last update at which it was evaluated."""

@@ -64,8 +64,8 @@ class AdaDamp(Measured):
     evaluated. A loss above the first gives a smaller batch, one that is not finite the least, and
     one at F* or below the largest.
 
-    Reference: Sievert and Shah, SciPy 2021; Sievert, "Improving the convergence of SGD through
-    adaptive batch sizes", arXiv 1910.08222.
+    Reference: Sievert and Shah, SciPy 2021; Sievert and Shah, "Improving the convergence of SGD
+    through adaptive batch sizes", arXiv 1910.08222.
     """
 
     best_train_loss: float = 0.0

@@ -16,8 +16,8 @@ from gossip.rates.base import Rate
 from gossip.task import Gradients
 
 COLUMNS = ("batch_size", "samples", "damping", "lr_over_batch")
-"""Of the trace: B of each learner; samples drawn by all before the step; B without a cap; the noise
-level, lr / B."""
+"""Columns of the trace: B of each learner; samples drawn by all before the step; B without a cap;
+the noise level, lr / B."""
 OF_A_BATCH = frozenset({"loss", "gradient_square", "noise"})
 """What a damper can see of the gradients of a step; the rest is measured on the training set."""
 
@@ -38,7 +38,7 @@ class Growth:
     """The first batch, in whose multiples time is counted."""
     state: State
     damping: Damping | None = None
-    """Of the present step."""
+    """Batch of the present step."""
     seen: dict[str, float] = field(default_factory=dict)
     """What the damper sees of the last step."""
     pending: list[tuple[int, int, int]] = field(default_factory=list)

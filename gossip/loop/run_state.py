@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import Startable, State
+from gossip.algorithms.base import Rows
 from gossip.algorithms.loss_scale import LossScale
 from gossip.checkpoint import Snapshot
 from gossip.comm.shutdown.failure import Position
@@ -164,8 +165,7 @@ def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     _, x, optimizer, fresh = live.state
     names = [name for name in own if name.startswith(OPTIMIZER)]
     optimizer.restore({name.removeprefix(OPTIMIZER): own[name] for name in names})
-    rows = _kept(start, METHOD, x.device)
-    rows |= {name: _like(rows[name], row, name) for name, row in fresh.items()}
+    rows = _kept(start, fresh, x.device)
     outcome.state = State(start.step, _like(own["x"], x, "x"), optimizer, rows)
     live.rates.restore(facts, start.shared)
     if live.buffers is not None:
@@ -184,13 +184,17 @@ def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     outcome.lost_at = [(int(step), int(n)) for step, n in facts["lost_at"]]
 
 
-def _kept(start: Snapshot, prefix: str, device: torch.device) -> dict[str, Tensor]:
-    """Copies of all rows of a kind, also of those that a method has not from its beginning."""
-    return {
-        name.removeprefix(prefix): row.to(device, copy=True)
-        for name, row in start.rows.items()
-        if name.startswith(prefix)
-    }
+def _kept(start: Snapshot, fresh: Rows, device: torch.device) -> dict[str, Tensor]:
+    """Copies of all rows of a method, also of those that it has not from its beginning."""
+    rows = {}
+    for key, row in start.rows.items():
+        if key.startswith(METHOD):
+            name = key.removeprefix(METHOD)
+            begun = name in fresh
+            rows[name] = _like(row, fresh[name], name) if begun else row.to(device, copy=True)
+    if missing := sorted(fresh.keys() - rows.keys()):
+        raise KeyError(METHOD + missing[0])
+    return rows
 
 
 def _like(tensor: Tensor, other: Tensor, name: str) -> Tensor:

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import topologies
 from gossip.algorithms import Algorithm, State
-from gossip.algorithms.properties import Properties
 from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
 from gossip.comm.shutdown.stop import GoingOn
@@ -89,8 +88,9 @@ def can_lose(study: Study, algorithm: Algorithm) -> bool:
         algorithm: with its properties.
     """
     asked = study.config.reliability.on_failure == "continue"
-    survives = getattr(algorithm, "properties", Properties()).survives and not algorithm.shared
-    return asked and survives and not study.rule.needs_norms and study.damper is None
+    if not asked or algorithm.shared or not algorithm.properties.survives:
+        return False
+    return not study.rule.needs_norms and study.damper is None
 
 
 def without_the_lost(study: Study, lost: Snapshot, comm: Communicator) -> tuple[Study, Snapshot]:

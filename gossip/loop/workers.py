@@ -12,7 +12,7 @@ from gossip.study import Study
 from gossip.task import Gradients
 
 COLUMN = "workers"
-"""Of the trace: processes that computed the step."""
+"""Column of the trace: number of processes that computed the step."""
 
 
 @dataclass(frozen=True)

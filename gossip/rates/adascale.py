@@ -52,6 +52,7 @@ class AdaScale:
     of the gains, and the run ends when tau reaches S T, the steps of the baseline's batch."""
 
     needs_norms = True
+    per_layer = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""

@@ -202,6 +202,11 @@ class Rule(Protocol):
         ...
 
     @property
+    def per_layer(self) -> bool:
+        """Whether the rate is more than one number: one per layer, or per learner and layer."""
+        ...
+
+    @property
     def most_steps(self) -> float:
         """Updates at most."""
         ...

@@ -46,6 +46,11 @@ class Lena:
         one_of(STATES, self.clipped_state, "clipped state")
 
     @property
+    def per_layer(self) -> bool:
+        """Whether there is more than one layer."""
+        return len(self.chosen) > 1
+
+    @property
     def nominal(self) -> float:
         """The number of learners, n."""
         return float(self.learners)

@@ -73,6 +73,11 @@ class Product:
         return self.scaling.counts_tau
 
     @property
+    def per_layer(self) -> bool:
+        """Whether a part has a factor for each layer."""
+        return self.ratio is not None or self.scaling.per_layer or self.warmup.per_layer
+
+    @property
     def most_steps(self) -> float:
         """Updates at most: those of the budget, or of the baseline's batch, each worth a gain."""
         return self.budget.steps * (self.scaling.nominal if self.counts_tau else 1)

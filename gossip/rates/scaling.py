@@ -35,6 +35,11 @@ class Scaling(Protocol):
         ...
 
     @property
+    def per_layer(self) -> bool:
+        """Whether the factors are one per layer, of more than one."""
+        ...
+
+    @property
     def nominal(self) -> float:
         """The factor aimed at, from which a warm-up that starts at the base rate starts."""
         ...
@@ -56,6 +61,7 @@ class Constant:
 
     needs_norms = False
     counts_tau = False
+    per_layer = False
 
     def init(self) -> None:
         """No state."""

@@ -34,6 +34,11 @@ class Warmup(Protocol):
         ...
 
     @property
+    def per_layer(self) -> bool:
+        """Whether the factors are one per layer, of more than one."""
+        ...
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """What it adds to the trace, one column per layer each."""
         ...
@@ -68,6 +73,7 @@ class Ramp:
     """p."""
 
     adds_gain = False
+    per_layer = False
     columns = ()
 
     def init(self) -> None:
@@ -116,6 +122,11 @@ class StateAware:
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         one_of(ORDERS, self.accumulate, "order of the warm-up's sum")
+
+    @property
+    def per_layer(self) -> bool:
+        """Whether there is more than one layer."""
+        return self.layers > 1
 
     def init(self) -> Sums:
         """State before step 0: no variance added up yet."""

@@ -111,7 +111,7 @@ class Job:
         if left is not None:
             start = with_record(left.start, folder, comm)
         elif self.again:
-            if on_first(comm, lambda: is_finished(folder, study.steps)):
+            if on_first(comm, lambda: has_ended(folder, study.steps)):
                 self._say(f"{name}: finished already")
                 return None
             start = take_up(folder, study, self._say)
@@ -186,7 +186,7 @@ def new_folder(out: Path | None) -> Path:
     return run_folder.create(out or free_folder())
 
 
-def is_finished(folder: Path, steps: int) -> bool:
+def has_ended(folder: Path, steps: int) -> bool:
     """Whether the run in `folder` has come to its end, and was to have so many steps at most."""
     summary = run_folder.read_summary(folder)
     ended = summary.get("verdict") in FINAL and "failure" not in summary

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from gossip import algorithms
 from gossip.algorithms import ORDERS
+from gossip.comm.startup.environment import speaks
 from gossip.config import Averaging, Config
 from gossip.config.fields import at_least, names
 from gossip.config.reliability import Reliability
@@ -29,6 +30,8 @@ from topologies.terminal import lossy_output
 _WIDTH_OF_A_FILE = 140
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 SCALINGS = ("weak", "strong")
+BESIDE_FIT = ("fit", "runs", "all_reduce")
+"""Options that have a meaning together with `--fit`."""
 DEFAULT_COMPUTE = 0.1
 """Seconds of a gradient."""
 
@@ -95,7 +98,7 @@ class Command:
     repair: float = 60.0
     """Seconds until a learner that failed is back."""
     steps: int = 200
-    """Steps that are simulated."""
+    """Steps that are simulated, or a few more: whole rounds and periods."""
     seed: int = 0
     """Of stragglers, jitter, failures and random graphs."""
     fit: _File = None
@@ -115,7 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(parse(sys.argv[1:] if argv is None else argv))
     except UserError as error:
-        print(f"gossip.simulate: {error}", file=sys.stderr)
+        if speaks():
+            print(f"gossip.simulate: {error}", file=sys.stderr)
         return 2
     return 0
 
@@ -138,6 +142,7 @@ def run(command: Command) -> None:
     if command.fit is not None:
         from gossip.simulate.fitting import fit_to  # torch and MPI: for this alone
 
+        _refuse_beside_fit(command)
         fit_to(command.runs, command.fit, all_reduce=command.all_reduce[0])
         return
     if command.runs:
@@ -150,7 +155,8 @@ def run(command: Command) -> None:
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     heading = (
         f"{asked.row_bytes / 1e6:.4g} MB a row, {asked.machines.seconds:g} s a gradient, "
-        f"{command.scaling} scaling, straggler {command.straggler}, {command.steps} steps"
+        f"{command.scaling} scaling, straggler {command.straggler}, "
+        f"{command.steps} steps or more, to whole cycles of messages"
     )
     console.print(heading, markup=False, highlight=False, soft_wrap=True)
     console.print(show.table(lines))
@@ -161,6 +167,19 @@ def run(command: Command) -> None:
         show.write_csv(lines, command.csv)
     if command.figure is not None:
         show.draw(lines, f"{asked.machines.network.name}: {heading}", command.figure)
+
+
+def _refuse_beside_fit(command: Command) -> None:
+    given = [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(Command)
+        if field.name not in BESIDE_FIT and getattr(command, field.name) != field.default
+    ]
+    if given:
+        raise UserError(
+            f"--fit writes a network and simulates nothing else: leave {', '.join(given)} away, or "
+            "give them to a second command with --network FILE.toml"
+        )
 
 
 def _couple(command: Command) -> None:

@@ -8,6 +8,7 @@ from gossip.comm.connect import connect
 from gossip.comm.shutdown.failure import ending_the_job
 from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.launchers import launched
+from gossip.comm.startup.together import on_first
 from gossip.errors import UserError
 from gossip.report.runs import load_runs
 from gossip.simulate import fit, observed, pingpong
@@ -23,19 +24,23 @@ def fit_to(runs: Sequence[Path], file: Path, *, all_reduce: str = "ring") -> Non
     """
     if file.suffix.lower() != ".toml":
         raise UserError(f"--fit {file}: a network is a .toml file")
-    if runs:
-        loaded = load_runs(runs)
-        fitted = fit.fit(observed.observations(loaded, all_reduce=all_reduce))
-        _write(fitted, f"{len(loaded)} runs", file)
-        for label, seconds in observed.gradient_seconds(loaded).items():
-            print(f"a gradient takes {seconds:.4g} s (--compute): {label}")
-        return
     how = launched()
     comm = connect("auto", how.size if how else 1)
     with ending_the_job(comm, Position()):
+        if runs:
+            on_first(comm, lambda: _fit_to_runs(runs, file, all_reduce))
+            return
         fitted = fit.fit(pingpong.measure(comm))
         if comm.process == 0:
             _write(fitted, f"exchanges between {comm.processes} processes", file)
+
+
+def _fit_to_runs(runs: Sequence[Path], file: Path, all_reduce: str) -> None:
+    loaded = load_runs(runs)
+    fitted = fit.fit(observed.observations(loaded, all_reduce=all_reduce))
+    _write(fitted, f"{len(loaded)} runs", file)
+    for label, seconds in observed.gradient_seconds(loaded).items():
+        print(f"a gradient takes {seconds:.4g} s (--compute): {label}")
 
 
 def _write(fitted: fit.Fitted, source: str, file: Path) -> None:

@@ -15,7 +15,7 @@ from gossip.simulate.scenario import Machines
 from gossip.storage.names import CONFIG
 
 STEPS = 16
-"""Simulated of a run: some periods of a changing graph."""
+"""Least number of steps that are simulated of a run; they are whole cycles of its messages."""
 
 
 def observations(runs: Sequence[Run], *, all_reduce: str = "ring") -> list[Observation]:
@@ -55,7 +55,9 @@ def observation(run: Run, *, all_reduce: str = "ring") -> Observation:
     def predict(network: Network) -> float:
         machines = Machines(network=network, seconds=phase["gradient"])
         made = scenario.setting(name, config, machines, m, all_reduce=all_reduce)
-        return simulate(made, STEPS).seconds_per_step + phase["data"] + phase["optimizer"]
+        return (
+            simulate(made, made.whole(STEPS)).seconds_per_step + phase["data"] + phase["optimizer"]
+        )
 
     return Observation(run.label, sum(phase.values()), predict)
 

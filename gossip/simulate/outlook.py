@@ -64,6 +64,7 @@ class Question:
     row_bytes: float
     """M."""
     steps: int
+    """Least number of steps that are simulated; they are whole cycles of a choice's messages."""
     strong: bool = False
     """Whether the total batch stays the same, so that a learner has 1/n of the work of c."""
 
@@ -96,9 +97,10 @@ def _line(question: Question, n: int, name: str, topology: str | None, how: str)
     setting = scenario.setting(
         name, config, question.machines, question.row_bytes, all_reduce=how, share=share
     )
-    timeline = simulate(setting, question.steps)
+    steps = setting.whole(question.steps)
+    timeline = simulate(setting, steps)
     alone = question.machines.compute(config)
-    one = float(np.mean([alone.at(t).mean() for t in range(question.steps)]))
+    one = float(np.mean([alone.at(t).mean() for t in range(steps)]))
     seconds = timeline.seconds_per_step
     speedup = share * n * one / seconds if seconds else float(n)
     sent = timeline.sent_per_step

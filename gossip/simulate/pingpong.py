@@ -14,9 +14,9 @@ from gossip.simulate.network import Network
 from topologies.matrices import pairs
 
 BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-"""Of a row."""
+"""Sizes of a row that are exchanged."""
 ROUNDS = 9
-"""Of each size, after one that is not counted; the median is taken."""
+"""Exchanges of each size that are timed, after one that is not; the median is taken."""
 
 
 def measure(comm: Communicator) -> list[Observation]:

@@ -1,7 +1,6 @@
 """Networks by name, and networks in files."""
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -9,11 +8,10 @@ from typing import Any
 
 from gossip.errors import UserError, suggestion
 from gossip.simulate.network import CLASSES, Link, Network
+from gossip.storage.tables import read_toml
 
 GIGABIT = 1e9 / 8
 """Bytes per second."""
-MOST_BYTES = 2**20
-"""A network file larger than this is not read."""
 
 
 def uniform(name: str, latency: float, bandwidth: float, down: float = 0.0, **more: Any) -> Network:
@@ -83,11 +81,9 @@ def read(path: Path) -> Network:
     """
     if not path.is_file():
         raise UserError(f"network {path}: there is no such file")
-    if path.stat().st_size > MOST_BYTES:
-        raise UserError(f"network {path}: it has more than {MOST_BYTES} bytes, which are not read")
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        tables = read_toml(path)
+    except (ValueError, OSError) as error:
         raise UserError(f"network {path}: it is not TOML ({error})") from error
     try:
         return parse({"name": path.stem, **tables})

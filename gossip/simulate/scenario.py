@@ -1,5 +1,6 @@
 """From names to what is simulated: the tables of training, with a network and compute times."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,14 +71,16 @@ def setting(
         UserError: something is not there, or does not fit.
     """
     steps = parts.pattern(name, config)
+    mixing, cycle = _mixing(config) if phases.mixes(steps) else (_nobody, 1)
     return Setting(
         steps,
-        _mixing(config) if phases.mixes(steps) else _nobody,
+        mixing,
         machines.network,
         machines.compute(config, share=share),
         row_bytes,
         all_reduce,
         config.seed,
+        math.lcm(cycle, phases.round_steps(steps)),
     )
 
 
@@ -87,17 +90,19 @@ def with_learners(config: Config, n: int, topology: str | None = None) -> Config
     return replace(config, gossip=gossip)
 
 
-def _mixing(config: Config) -> Mixing:
+def _mixing(config: Config) -> tuple[Mixing, int]:
+    """W(t), and the steps after which it repeats; of random ones, those of a mixing."""
     gossip = config.gossip
     topology = parts.topology(config, gossip.learners)
+    cycle = gossip.mix_every * (topology.period or 1)
     if gossip.mix_every == 1:
-        return topology.matrix
+        return topology.matrix, cycle
     alone, every = identity(gossip.learners), gossip.mix_every
 
     def mixing(t: int) -> csr_array:  # as `Study.mixing_matrix`, I in the place of None
         return alone if (t + 1) % every else topology.matrix(t // every)
 
-    return mixing
+    return mixing, cycle
 
 
 def _nobody(t: int) -> csr_array:

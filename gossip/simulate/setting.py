@@ -1,5 +1,6 @@
 """What is simulated: an algorithm's pattern, W(t), a network, compute times."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,19 +19,25 @@ class Setting:
     """What is simulated."""
 
     pattern: Pattern
-    """Of the algorithm."""
+    """What a step of the algorithm computes and sends."""
     mixing: Mixing
     """t -> W(t); never asked by an algorithm that mixes nothing."""
     network: Network
     compute: Compute
     row_bytes: float
-    """M, of one learner's row."""
+    """M, the bytes of one learner's row."""
     all_reduce: str = "ring"
     """One of `gossip.simulate.collectives.ALL_REDUCES`."""
     seed: int = 0
-    """Of jitter, and of partners."""
+    """It addresses the draws of jitter and of partners."""
+    cycle: int = 1
+    """Steps after which messages repeat: whole rounds, and whole periods of W(t)."""
 
     @property
     def n(self) -> int:
         """Number of learners."""
         return self.compute.n
+
+    def whole(self, steps: int) -> int:
+        """At least so many steps, in whole cycles: averages per step leave no message out."""
+        return self.cycle * math.ceil(steps / self.cycle)

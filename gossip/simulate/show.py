@@ -100,7 +100,7 @@ def coupled_table(coupled: Sequence[Coupled], target: float) -> Table:
 
 
 COLUMNS = ("train_loss", "test_error")
-"""Of a trace, over simulated seconds."""
+"""Columns of a trace that are shown over simulated seconds."""
 
 
 def write_coupled(coupled: Sequence[Coupled], path: Path) -> None:

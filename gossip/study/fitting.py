@@ -9,6 +9,7 @@ from gossip.algorithms.derived import graph_of
 from gossip.algorithms.properties import Properties
 from gossip.config import Config
 from gossip.errors import UserError
+from gossip.rates import Rule
 from topologies import Topology
 from topologies.check import steps
 from topologies.spectrum import is_symmetric, least_eigenvalue
@@ -17,14 +18,17 @@ BORDER = 1e-9
 """An eigenvalue nearer than this to a bound lies on it."""
 
 
-def check(name: str, algorithm: Any, config: Config, topology: Topology, d: int) -> None:
+def check(
+    name: str, algorithm: Any, config: Config, topology: Topology, rule: Rule, d: int
+) -> None:
     """Refuse what `algorithm` cannot do.
 
     Args:
         name: of the algorithm.
         algorithm: as it would be run.
-        config: with optimizer, rate and policies.
+        config: with optimizer and policies.
         topology: of the run.
+        rule: of its learning rate.
         d: numbers of the model.
 
     Raises:
@@ -32,16 +36,15 @@ def check(name: str, algorithm: Any, config: Config, topology: Topology, d: int)
     """
     if hasattr(algorithm, "check"):
         algorithm.check(d)
-    if not getattr(algorithm, "shared", False):
-        wanted = getattr(algorithm, "properties", Properties())
-        for reason in _reasons(wanted, config, topology):
+    if not algorithm.shared:
+        for reason in _reasons(algorithm.properties, config, topology, rule):
             raise UserError(f"algorithm {name} {reason}")
 
 
-def _reasons(wanted: Properties, config: Config, topology: Topology) -> Iterator[str]:
+def _reasons(wanted: Properties, config: Config, topology: Topology, rule: Rule) -> Iterator[str]:
     yield from _of_topology(wanted, config, topology)
     yield from _of_matrix(wanted, topology)
-    yield from _of_run(wanted, config)
+    yield from _of_run(wanted, config, rule)
 
 
 def _of_topology(wanted: Properties, config: Config, topology: Topology) -> Iterator[str]:
@@ -87,7 +90,7 @@ def _of_matrix(wanted: Properties, topology: Topology) -> Iterator[str]:
         )
 
 
-def _of_run(wanted: Properties, config: Config) -> Iterator[str]:
+def _of_run(wanted: Properties, config: Config, rule: Rule) -> Iterator[str]:
     rate = config.rate
     if wanted.own_momentum and (rate.optimizer != "sgd" or rate.momentum):
         given = rate.optimizer if rate.optimizer != "sgd" else f"momentum {rate.momentum:g}"
@@ -95,10 +98,10 @@ def _of_run(wanted: Properties, config: Config) -> Iterator[str]:
             f"has a momentum of its own beside which {given} would be another; use --optimizer "
             "sgd without --momentum, and its option beta"
         )
-    if wanted.one_rate and (rate.layer_ratio != "off" or rate.scaling == "lena"):
+    if wanted.one_rate and rule.per_layer:
         yield (
-            "divides by the learning rate, which must be one for all layers; leave --layer-ratio "
-            "and --scaling lena away"
+            "divides by the learning rate, which must be one for all layers; leave "
+            "--layer-ratio, --scaling lena and --warmup state-aware away"
         )
     if not wanted.leaves_out and config.skips:
         how = "--amp fp16" if config.compute.scales_loss else "--on-nonfinite skip"

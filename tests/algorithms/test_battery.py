@@ -10,7 +10,7 @@ from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.task import Gradients
-from tests.fits import PLAIN, fitted, properties, properties_of, topologies_of
+from tests.fits import PLAIN, fitted, properties, topologies_of
 from tests.problems import optimizer
 from tests.quadratics import begin, problem
 from tests.resume.walks import same_bits, start_of, timeless, walk
@@ -31,7 +31,7 @@ def made(name, compressor="top-k:3"):
 
 def apart(algorithm):
     """Learners at different weights, where the method lets them begin so."""
-    if not properties_of(algorithm).survives:
+    if not algorithm.properties.survives:
         return begin(algorithm, P.start()[:1].expand(N, -1))
     return begin(algorithm, P.start())
 

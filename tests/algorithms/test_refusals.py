@@ -40,6 +40,10 @@ REFUSED = [
     ("qg-dsgdm", {"rate": Rate(lr=0.1, momentum=0.9)}, "momentum of its own"),
     ("edm", {"rate": Rate(lr=0.1, optimizer="adam")}, "momentum of its own"),
     ("decentlam", {"rate": Rate(lr=0.1, layer_ratio="fixed")}, "one for all layers"),
+    ("decentlam", {"rate": Rate(lr=0.1, scaling="lena")}, "one for all layers"),
+    ("decentlam", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
+    ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
+    ("slowmo", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("dpsgd", {"gossip": {"topology": "random-directed"}}, "cannot keep the mean"),
     ("choco-awc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
 ]
@@ -66,6 +70,8 @@ FITS = [
     ("sgp", {"gossip": {"topology": "pull"}}),
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
+    ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="fixed", scaling="adascale")}),
+    ("edm", {"rate": Rate(lr=0.1, warmup="state-aware", scaling="lena")}),
 ]
 
 

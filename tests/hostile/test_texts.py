@@ -11,6 +11,8 @@ import topologies
 from gossip.compare.command import parse
 from gossip.config import Config, load
 from gossip.errors import UserError
+from gossip.simulate.network import Link
+from gossip.simulate.presets import network
 from gossip.storage.tables import read_json
 from gossip.stragglers import make
 
@@ -86,6 +88,13 @@ def test_a_config_is_the_same_however_it_was_saved(saved, tmp_path):
     command, given = parse(["--config", str(path), "--epochs", "1", "--out", "x"])
     assert command.options.rate.lr == 0.25
     assert "lr" in given
+
+
+@pytest.mark.parametrize("saved", SAVED)
+def test_a_network_is_the_same_however_it_was_saved(saved, tmp_path):
+    path = tmp_path / "lab.toml"
+    path.write_bytes(SAVED[saved](b'[links.rack]\nlatency = 0.5\nbandwidth = "8 Gbit/s"\n'))
+    assert network(str(path)).links["rack"] == Link(latency=0.5, up=1e9, down=1e9)
 
 
 def test_a_table_of_names_and_values_may_have_a_mark(tmp_path):

@@ -77,6 +77,16 @@ def test_a_picture_and_a_network_from_a_file(capsys, tmp_path):
     assert picture.read_text().count("<svg") == 1
 
 
+def test_a_round_that_is_longer_than_the_steps_is_simulated_whole(tmp_path):
+    file = tmp_path / "table.csv"
+    words = ["--algorithm", "diloco", "--all-reduce", "ring", "--steps", "50", "--csv", str(file)]
+    assert command.main([*words, "--network", "1GbE", "--parameters", "1e6"]) == 0
+    with file.open() as table:
+        (line,) = csv.DictReader(table)
+    # 2 (n - 1) messages of M / n in one of 100 steps.
+    assert float(line["bytes"]) == pytest.approx(14 / 8 * 4e6 / 100)
+
+
 BAD = [
     (["--network", "1GBE"], "unknown network '1GBE': did you mean 1GbE?"),
     (["--algorithm", "dsgd"], "unknown algorithm 'dsgd': did you mean dpsgd?"),

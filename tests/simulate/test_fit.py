@@ -1,5 +1,6 @@
 """--fit: constants come back from the seconds they made, and residuals say where they cannot."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,7 +8,8 @@ import pytest
 
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
-from gossip.simulate import command, fit, pingpong, presets
+from gossip.report.runs import load_runs
+from gossip.simulate import command, fit, fitting, observed, pingpong, presets
 from gossip.simulate.compute import Compute
 from gossip.simulate.engine import simulate
 from gossip.simulate.fit import Observation
@@ -117,6 +119,53 @@ def test_runs_are_explained_by_their_own_steps(tmp_path, capsys):
     assert "off by 0.0% in the median of 2" in (said := capsys.readouterr().out)
     assert said.count("a gradient takes 0.02 s (--compute)") == 2
     assert presets.network(str(file)).links["rack"].up == pytest.approx(BANDWIDTH, rel=0.01)
+
+
+def test_rounds_longer_than_the_simulation_are_simulated_whole(tmp_path):
+    settings = {
+        "algorithm": "diloco",
+        "gossip": {"learners": 16, "algorithm_options": ["every=40"]},
+    }
+    seconds = {"data": 0.0, "gradient": 2.0, "communication_wait": 0.0, "optimizer": 0.0}
+    outcome = made_up.summary(
+        parameters=10**6, learners=16, processes=16, steps=100, wall_seconds=seconds
+    )
+    made = observed.observation(
+        load_runs([made_up.run(tmp_path / "run", tables=settings, outcome=outcome)])[0]
+    )
+    # A ring all-reduce: 2 (n - 1) messages of M / n, in one of 40 steps.
+    mean = 30 * (ALPHA + 4e6 / 16 / BANDWIDTH)
+    assert made.predict(uniform("n", ALPHA, BANDWIDTH)) == pytest.approx(0.02 + mean / 40)
+
+
+class Second(Pair):
+    """The second of two processes, whom the first tells that all is well."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.process = 1
+
+    def share(self, value):
+        return [(None, None), value]
+
+
+def test_the_first_process_alone_fits_to_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fitting, "connect", lambda backend, n: Second(2))
+    monkeypatch.setattr(fitting, "ending_the_job", lambda *_: nullcontext())
+    runs = [run(tmp_path / name, 1.0, topology=name) for name in ("ring", "star")]
+    fitting.fit_to(runs, tmp_path / "lab.toml")
+    assert not (tmp_path / "lab.toml").exists()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["--csv", "x.csv"], ["--figure", "x.png"], ["--topology", "star"]]
+)
+def test_options_that_fit_does_not_look_at_are_refused(words, tmp_path, capsys):
+    assert command.main([str(tmp_path), "--fit", str(tmp_path / "lab.toml"), *words]) == 2
+    error = capsys.readouterr().err
+    assert f"simulates nothing else: leave {words[0]} away" in error
+    assert error.count("\n") == 1
 
 
 def test_what_cannot_be_fitted_to_is_answered_in_one_sentence(tmp_path, capsys):

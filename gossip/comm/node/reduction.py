@@ -7,7 +7,7 @@ from gossip.comm.node.futex import Word, spins
 from gossip.comm.node.shared_memory import PAGE, Memory, paged
 
 WRITTEN, REDUCED, COPIED = 0, 64, 128
-"""Where in the first page, in bytes: in cache lines of their own."""
+"""Byte offsets of the counters in the first page: one cache line each."""
 
 
 class SumSegment:

@@ -14,10 +14,10 @@ from gossip.comm.node.shared_memory import PAGE, Memory, paged
 from gossip.comm.shutdown.overdue import Waiting
 
 SLOTS = 4
-"""Blocks of rows of a process: of a step, of the step before, which the loop still looks at, the
-next ones, and one for rows that come from elsewhere."""
+"""Number of row blocks of a process: those of a step, of the step before, which the loop still
+reads, of the next one, and one for rows that come from elsewhere."""
 POSTED, READ, HOLDS = 0, 64, 128
-"""Where in the first page, in bytes: in cache lines of their own."""
+"""Byte offsets of the counters in the first page: one cache line each."""
 
 
 class Segment:

@@ -20,8 +20,7 @@ that dies of that gives the job its own exit code, in 2 of 77 jobs on Open MPI."
 STACKS_SECONDS = 1.0
 """How long the processes get for that; a stopped one never does it."""
 LEFT_SECONDS = 10.0
-"""How long a process waits when another has ended that it may need: time enough for what that
-one has still sent."""
+"""Grace period after a peer has exited, in which its last messages may still arrive."""
 TICKS = 10
 """Looks per time-out ..."""
 LONGEST_TICK_SECONDS = 1.0

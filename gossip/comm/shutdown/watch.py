@@ -26,7 +26,7 @@ GRACE_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
 """... and how long they may take to go on without it, where their MPI can."""
 GOES_ON = "goes-on"
-"""File by which they say that they do."""
+"""Marker file: the survivors continue the run."""
 
 
 def claim(folder: Path, kind: str) -> bool:

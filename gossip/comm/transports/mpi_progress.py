@@ -8,9 +8,9 @@ from contextlib import suppress
 from mpi4py import MPI
 
 PROGRESS_SECONDS = 0.001
-"""Between two looks at what has arrived; each takes some microseconds of the computing core."""
+"""Interval of the probes; each takes some microseconds of the computing core."""
 NO_TAG = 1
-"""Of a message that nobody sends."""
+"""Unused tag: probing for it only drives MPI's progress engine."""
 
 
 class Progress:
