@@ -32,10 +32,12 @@ def check(name: str, algorithm: Any, config: Config, topology: Topology, d: int)
     """
     if hasattr(algorithm, "check"):
         algorithm.check(d)
-    if not getattr(algorithm, "shared", False):
-        wanted = getattr(algorithm, "properties", Properties())
-        for reason in _reasons(wanted, config, topology):
-            raise UserError(f"algorithm {name} {reason}")
+    wanted = getattr(algorithm, "properties", Properties())
+    # With one model for all, W plays no part.
+    shared = getattr(algorithm, "shared", False)
+    reasons = _of_run(wanted, config) if shared else _reasons(wanted, config, topology)
+    for reason in reasons:
+        raise UserError(f"algorithm {name} {reason}")
 
 
 def _reasons(wanted: Properties, config: Config, topology: Topology) -> Iterator[str]:

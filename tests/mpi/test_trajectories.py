@@ -8,6 +8,7 @@ import torch
 from mpi4py import MPI
 
 from gossip.algorithms import ALGORITHMS, NOISE_MODES, ORDERS
+from gossip.algorithms.deviations import NOISES
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import Gloo
@@ -74,6 +75,7 @@ CASES = [
     ("dpsgd", {"topology": "ring", "mix_every": 3}),
     ("ssgd", {}),
     *(("ssgd-star", {"noise_mode": mode}) for mode in NOISE_MODES),
+    *(("ssgd-injected", {"algorithm_options": (f"noise={kind}",)}) for kind in (*NOISES, "twin")),
 ]
 
 
