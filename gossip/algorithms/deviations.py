@@ -60,17 +60,17 @@ class Noise(NamedTuple):
 
 
 def own(source: Source) -> Tensor:
-    """delta = D: DPSGD with W = 11^T/n."""
+    """D itself: DPSGD with W = 11^T/n."""
     return source.own
 
 
 def flipped(source: Source) -> Tensor:
-    """delta = -D: its distribution where that is symmetric, and learners move on, not back."""
+    """-D: its distribution where that is symmetric, and learners move on, not back."""
     return -source.own
 
 
 def signed(source: Source) -> Tensor:
-    """delta = s D with one sign s for all learners, drawn at (seed, INJECTED, t)."""
+    """D with one sign for all learners, drawn anew at (seed, INJECTED, t)."""
     draws = generator(source.seed, INJECTED, source.step)
     return source.own if draws.integers(2) else -source.own
 

@@ -88,7 +88,7 @@ class FlatOptimizer:
         return self._layers
 
     def rated(self, rows: Tensor, lr: "float | Tensor") -> Tensor:
-        """rows [rows, d] times a learning rate, one number or one per layer."""
+        """What rows [rows, d] are times a learning rate, one number or one per layer."""
         if not isinstance(lr, Tensor) or lr.ndim == 0:
             return float(lr) * rows
         sizes = torch.tensor([layer.stop - layer.start for layer in self._layers])

@@ -8,10 +8,13 @@ from gossip.algorithms import Dpsgd, Ssgd
 from gossip.algorithms.deviations import NOISES, Source, at_strength
 from gossip.algorithms.injected import Injected
 from gossip.comm.stacked import Stacked
+from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.errors import UserError
 from gossip.task.layers import Layer
 from tests.problems import complete, optimizer
 from tests.quadratics import problem
+from tests.resume.walks import same_bits, start_of
+from tests.resume.walks import walk as run
 
 N, D, LR = 5, 6, 0.02
 P = problem(N, D)
@@ -162,6 +165,24 @@ def test_a_twin_apart_is_dpsgd_from_where_it_begins():
     twin = [after.rows["twin"] for _, _, after in walk(algorithm, 20)]
     gossip = [after.x for _, _, after in walk(Dpsgd(optimizer()), 20, x=start[0])]
     torch.testing.assert_close(torch.stack(twin), torch.stack(gossip), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["shuffled", "twin"])
+def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(noise, tmp_path):
+    chosen = Config(
+        algorithm=("ssgd-injected",),
+        steps=7,
+        gossip=Averaging(learners=4, algorithm_options=(f"noise={noise}", "back=3")),
+        data=Data(dataset="digits", batch_size=10),
+        model=Model(widths=(4,)),
+        rate=Rate(lr=0.05, momentum=0.9),
+        monitoring=Monitoring(monitor="cheap", monitor_every=3),
+    )
+    whole, _ = run(chosen, Stacked(4), tmp_path, at=[2, 5])
+    for point in (2, 5):
+        outcome, _ = run(chosen, Stacked(4), start=start_of(tmp_path, point, range(4)))
+        assert same_bits(outcome.state.x, whole.state.x)
+        assert all(same_bits(outcome.state.rows[k], kept) for k, kept in whole.state.rows.items())
 
 
 def test_nothing_is_scaled_to_nothing():

@@ -29,14 +29,12 @@ WALKS = {
     "ssgd": {},
     "ssgd-star": {"noise_mode": "eval"},
     "ssgd-star-persist": {"noise_mode": "persist"},
-    "ssgd-injected-shuffled": {"algorithm_options": ("noise=shuffled", "back=3")},
-    "ssgd-injected-twin": {"algorithm_options": ("noise=twin",)},
 }
 
 
 def config(walk: str, rule: str = "constant", optimizer: str = "momentum", **more) -> Config:
     """A run of 14 steps, monitored every 5th, so that most checkpoints fall between two rows."""
-    name = "-".join(walk.split("-")[: 2 if walk.startswith("ssgd-") else 1])
+    name = "ssgd-star" if walk.startswith("ssgd-star") else walk.split("-")[0]
     rate = {"lr": 0.05, **RULES[rule], **OPTIMIZERS[optimizer]}
     return replace(
         Config(
