@@ -112,11 +112,12 @@ class Injected(Method):
         past, layers = state.rows["deviations"], state.optimizer.layers
         source = Source(past, state.step, self.seed, layers, comm)
         twin = state.rows.get("twin")
-        if twin is None:
-            noise = NOISES[self.noise].make(source)
-        else:
-            centre = comm.mean(twin)
-            noise = at_strength(twin - centre, source.own, comm)
+        centre = state.x if twin is None else comm.mean(twin)
+        noise = (
+            NOISES[self.noise].make(source)
+            if twin is None
+            else at_strength(twin - centre, source.own, comm)
+        )
         points = state.x + self.strength * noise
         gradients = gradient(points)
         mean = comm.mean(gradients.values)
