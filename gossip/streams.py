@@ -29,6 +29,10 @@ JITTER = 12
 """How late simulated messages are, in the order of W's entries: (seed, JITTER, step)."""
 FAILURE = 10
 """When simulated learners fail, one after the other: (seed, FAILURE, step)."""
+INJECTED = 13
+"""Signs, moments and combinations of injected noise, the same for all: (seed, INJECTED, step)."""
+TWIN = 14
+"""Where a twin run begins apart from the run itself: (seed, TWIN)."""
 COMPRESSION = 11
 """What compressors draw, one part of a message after the other: (seed, COMPRESSION, learner, step,
 part)."""

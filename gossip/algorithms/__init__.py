@@ -7,6 +7,7 @@ from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, 
 from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
+from gossip.algorithms.injected import Injected
 from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
 from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
@@ -29,6 +30,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
     **{
         name: Line(name, kind)
         for name, kind in {
+            "ssgd-injected": Injected,
             "d2": D2,
             "edm": Edm,
             "gt-awc": TrackingAwc,

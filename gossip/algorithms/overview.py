@@ -44,8 +44,12 @@ def _said(phase: phases.Phase) -> str:
         case phases.Mix(rows=rows, numbers=numbers):
             times = "" if rows == 1 else f"{rows:.3g} "
             return f"{times}M deg" + (" + deg numbers" if numbers else "")
+        case phases.Mean(rows=0, numbers=numbers):
+            return f"{numbers} numbers"
         case phases.Mean():
             return "2 M (n - 1)/n"
+        case phases.Exchange():
+            return "M (n - 1)"
         case phases.Overlapped(first=first):
             return f"{_said(first)}, while it computes"
         case phases.Every(steps=steps, phase=inner):

@@ -30,6 +30,13 @@ class Mean:
 
     rows: float = 1.0
     """Rows of d numbers that are averaged."""
+    numbers: int = 0
+    """Single numbers beside them."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Every learner sends its row to every other, whatever W is, and waits for all of theirs."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Every:
     phase: "Mix | Mean"
 
 
-Phase = Gradient | Mix | Mean | Overlapped | Pairwise | Every
+Phase = Gradient | Mix | Mean | Exchange | Overlapped | Pairwise | Every
 Pattern = tuple[Phase, ...]
 """One step."""
 

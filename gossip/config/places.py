@@ -27,7 +27,10 @@ def absolute(config: Config) -> Config:
         gossip = replace(gossip, topology=str(file.absolute()))
     if data.data_dir:
         data = replace(data, data_dir=str(Path(data.data_dir).absolute()))
-    return replace(config, gossip=gossip, data=data)
+    rate = config.rate
+    if rate.lr_trace:
+        rate = replace(rate, lr_trace=str(Path(rate.lr_trace).absolute()))
+    return replace(config, gossip=gossip, data=data, rate=rate)
 
 
 def keep_copy(config: Config, folder: Path) -> None:

@@ -168,6 +168,10 @@ class Rate:
     the end of the budget (default 0.01, 0 and 0)."""
     decay_options: tuple[str, ...] = ()
     """polynomial: power=2; roller-coaster: min_lr= reference=paper-example."""
+    lr_trace: Annotated[str | None, arg(metavar="FOLDER")] = None
+    """In the decay's place: the recorded effective rate alpha_e of the run in this folder."""
+    lr_trace_window: int = 1
+    """alpha_e over so many steps on either side, weighted by ||g||^2; 1: of each step alone."""
     layer_ratio: Annotated[str, names(LAYER_RATIOS)] = "off"
     """Multiply each layer's rate by ||w|| / ||g|| within limits: fixed, or quantiles of them."""
     layer_ratio_limits: Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER")] = None
@@ -198,6 +202,11 @@ class Rate:
         for name in ("warmup_steps", "baseline_batch"):
             if (value := getattr(self, name)) is not None:
                 at_least(1, **{name: value})
+        at_least(1, lr_trace_window=self.lr_trace_window)
+        if self.lr_trace is not None and self.decay != "constant":
+            raise UserError(
+                f"--lr-trace and --decay {self.decay} both say how the rate goes on: give one"
+            )
         self._check_lengths()
         for share in self.decay_at:
             if not 0 <= share <= 1:

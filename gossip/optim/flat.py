@@ -82,6 +82,18 @@ class FlatOptimizer:
                 self._put(name, torch.where(row, old, state))
         return torch.where(keep, x, stepped)
 
+    @property
+    def layers(self) -> Sequence[Layer]:
+        """The columns of each parameter tensor."""
+        return self._layers
+
+    def rated(self, rows: Tensor, lr: "float | Tensor") -> Tensor:
+        """What rows [rows, d] are times a learning rate, one number or one per layer."""
+        if not isinstance(lr, Tensor) or lr.ndim == 0:
+            return float(lr) * rows
+        sizes = torch.tensor([layer.stop - layer.start for layer in self._layers])
+        return rows * lr.to(rows).repeat_interleave(sizes.to(rows.device))
+
     def state_rows(self) -> dict[str, Tensor]:
         """The state between two steps: name -> [rows, ...]; empty before the first.
 

@@ -5,6 +5,7 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 - Gradient: S_j + C_j(t)
 - Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
 - Mean: max_k S_k + T_allreduce
+- Exchange: as Mix, with all others as in-neighbours
 - Overlapped: the later of the two, both begun at S_j
 - Every: its phase in every k-th step, nothing in the others
 
@@ -15,11 +16,12 @@ Reference: Baccelli et al., "Synchronization and linearity", 1992 (max-plus recu
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from gossip.algorithms import pattern as phases
 from gossip.comm.costs import NOTHING
 from gossip.simulate.collectives import Cost, all_reduce
-from gossip.simulate.edges import Remembered
+from gossip.simulate.edges import Edges, Remembered
 from gossip.simulate.pairs import pairwise
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
@@ -46,6 +48,7 @@ class _Common:
         self._setting = setting
         self._edges: dict[float, Remembered] = {}
         self._means: dict[float, Cost] = {}
+        self._all: Remembered | None = None
         self.sent = NOTHING
         self.busy = np.zeros(setting.n)
 
@@ -68,11 +71,11 @@ class _Common:
                 self.busy += seconds
                 return ready + seconds
             case phases.Mix(rows=rows, numbers=numbers):
-                edges = self._mix(rows, numbers).at(t)
-                self.sent += edges.sent
-                return edges.arrive(ready, edges.late(self._setting.seed, t))
-            case phases.Mean(rows=rows):
-                cost = self._mean(rows)
+                return self._arrived(self._mix(rows, numbers).at(t), ready, t)
+            case phases.Exchange():
+                return self._arrived(self._exchange().at(0), ready, t)
+            case phases.Mean(rows=rows, numbers=numbers):
+                cost = self._mean(rows * self._setting.row_bytes + NUMBER * numbers)
                 self.sent += cost.sent
                 return np.full_like(ready, ready.max() + cost.seconds)
             case phases.Every(steps=steps, phase=inner):
@@ -81,15 +84,26 @@ class _Common:
                 return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
         raise TypeError(f"{phase} is no phase of a step in common")
 
+    def _arrived(self, edges: Edges, ready: NDArray[np.float64], t: int) -> NDArray[np.float64]:
+        self.sent += edges.sent
+        return edges.arrive(ready, edges.late(self._setting.seed, t))
+
+    def _exchange(self) -> Remembered:
+        """Messages of all to all."""
+        if self._all is None:
+            setting = self._setting
+            everybody = csr_array(np.full((setting.n, setting.n), 1 / setting.n))
+            self._all = Remembered(lambda t: everybody, setting.row_bytes, setting.network)
+        return self._all
+
     def _mix(self, rows: float, numbers: int) -> Remembered:
         setting, m = self._setting, rows * self._setting.row_bytes + NUMBER * numbers
         if m not in self._edges:
             self._edges[m] = Remembered(setting.mixing, m, setting.network)
         return self._edges[m]
 
-    def _mean(self, rows: float) -> Cost:
+    def _mean(self, m: float) -> Cost:
         setting = self._setting
-        if rows not in self._means:
-            m = rows * setting.row_bytes
-            self._means[rows] = all_reduce(setting.all_reduce, setting.n, m, setting.network)
-        return self._means[rows]
+        if m not in self._means:
+            self._means[m] = all_reduce(setting.all_reduce, setting.n, m, setting.network)
+        return self._means[m]

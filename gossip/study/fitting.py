@@ -36,9 +36,11 @@ def check(
     """
     if hasattr(algorithm, "check"):
         algorithm.check(d)
-    if not algorithm.shared:
-        for reason in _reasons(algorithm.properties, config, topology, rule):
-            raise UserError(f"algorithm {name} {reason}")
+    wanted = algorithm.properties
+    # With one model for all, W plays no part.
+    of_run = _of_run(wanted, config, rule)
+    for reason in of_run if algorithm.shared else _reasons(wanted, config, topology, rule):
+        raise UserError(f"algorithm {name} {reason}")
 
 
 def _reasons(wanted: Properties, config: Config, topology: Topology, rule: Rule) -> Iterator[str]:

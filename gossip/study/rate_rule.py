@@ -20,6 +20,8 @@ from gossip.rates import (
     gradient_variance,
     layer_ratio,
 )
+from gossip.rates.decay import Decay
+from gossip.rates.follow import follow
 from gossip.rates.warmup import Ramp, StateAware
 from gossip.task.layers import Layer
 
@@ -63,7 +65,7 @@ def rule(rate: Rate, budget: Budget, layers: tuple[Layer, ...]) -> Product:
         base=rate.lr,
         scaling=scaling,
         warmup=warmup,
-        decay=_part("decay", DECAYS, rate.decay, setting, rate.decay_options, **_decay(rate)),
+        decay=_decay(rate, setting),
         ratio=layer_ratio(rate.layer_ratio, rate.layer_ratio_limits),
         variance=gradient_variance(
             setting, **converted("scaling lena", gradient_variance, of_variance)
@@ -109,7 +111,15 @@ def idle(rate: Rate) -> list[str]:
     ]
 
 
-def _decay(rate: Rate) -> dict[str, Any]:
+def _decay(rate: Rate, setting: Setting) -> Decay:
+    """The decay, or the trace that is in its place."""
+    if rate.lr_trace is not None:
+        return follow(setting, rate.lr_trace, window=rate.lr_trace_window)
+    flags = _flags(rate)
+    return _part("decay", DECAYS, rate.decay, setting, rate.decay_options, **flags)
+
+
+def _flags(rate: Rate) -> dict[str, Any]:
     """The decay's options that have a flag of their own, as far as it takes them."""
     takes = inspect.signature(DECAYS[rate.decay]).parameters
     flags = {"at": rate.decay_at, "factor": rate.decay_factor}

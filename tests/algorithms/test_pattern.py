@@ -11,6 +11,7 @@ from torch import Tensor
 import topologies
 from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, NOISE_MODES, ORDERS, Settings
 from gossip.algorithms import pattern as phases
+from gossip.algorithms.deviations import NOISES
 from gossip.asynchronous.pairwise import Pairwise
 from gossip.comm import costs
 from gossip.comm.base import Traffic, messages
@@ -50,7 +51,7 @@ def expected(pattern: phases.Pattern, t: int) -> list[str]:
         match phase:
             case phases.Gradient():
                 calls += ["gradient"]
-            case phases.Mix():
+            case phases.Mix() | phases.Exchange():
                 calls += ["start", "wait"]
             case phases.Mean():
                 calls += ["mean"]
@@ -91,7 +92,9 @@ def sent(algorithm: Any, w: csr_array, t: int) -> float:
                     size = algorithm.payload_bytes(D, 8)
                 total += costs.mix(messages(w), size).bytes
             case phases.Mean():
-                total += costs.mean(N, 8 * D * phase.rows).bytes
+                total += costs.mean(N, 8 * (D * phase.rows + phase.numbers)).bytes
+            case phases.Exchange():
+                total += costs.mix(N - 1, 8 * D).bytes
     return total
 
 
@@ -99,10 +102,12 @@ def settings(order: str = "awc", mode: str = "eval") -> Settings:
     return Settings(order, 0.1, mode, 0, {"every": "2"})
 
 
-VARIED = ("dpsgd", "ssgd-star")
+VARIED = ("dpsgd", "ssgd-star", "ssgd-injected")
+KINDS = (*NOISES, "twin")
 CASES = [
     *(("dpsgd", settings(order=order)) for order in ORDERS),
     *(("ssgd-star", settings(mode=mode)) for mode in NOISE_MODES),
+    *(("ssgd-injected", settings()._replace(options={"noise": kind})) for kind in KINDS),
     *((name, settings()) for name in ALGORITHMS if name not in VARIED),
 ]
 

@@ -63,6 +63,7 @@ def sizes() -> tuple[int, ...]:
     return SIZES.get(MPI.COMM_WORLD.size, (MPI.COMM_WORLD.size,))
 
 
+INJECTED = ("gaussian", "isotropic", "shuffled", "twin")
 CASES = [
     ("dpsgd", {"topology": "ring"}),
     ("dpsgd", {"topology": "complete"}),
@@ -74,6 +75,7 @@ CASES = [
     ("dpsgd", {"topology": "ring", "mix_every": 3}),
     ("ssgd", {}),
     *(("ssgd-star", {"noise_mode": mode}) for mode in NOISE_MODES),
+    *(("ssgd-injected", {"algorithm_options": (f"noise={kind}",)}) for kind in INJECTED),
 ]
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import topologies
+from gossip.algorithms import pattern as phases
 from gossip.comm import costs
 from gossip.simulate.compute import Compute
-from gossip.simulate.engine import simulate
+from gossip.simulate.engine import NUMBER, simulate
 from gossip.simulate.network import Network
 from gossip.simulate.presets import network
 from tests.simulate.networks import ALPHA, BETA, flat
@@ -98,6 +99,25 @@ def test_with_equal_links_a_step_is_compute_and_its_messages(algorithm):
     assert timeline.seconds_per_step == pytest.approx(seconds)
     sent = {"ssgd": costs.mean(n, M)}.get(algorithm, costs.mix(2, M))
     assert timeline.sent_per_step == pytest.approx(sent)
+
+
+def test_an_exchange_of_all_with_all_is_a_mixing_by_the_complete_graph():
+    """Whatever W is: here a ring, of which nobody asks."""
+    n, c = 6, 0.05
+    made = setting("ssgd", n, "ring", network=flat(), compute=Compute(n, c))
+    exchange = replace(made, pattern=(phases.Exchange(), phases.Gradient()))
+    timeline = simulate(exchange, 10)
+    assert timeline.seconds_per_step == pytest.approx(c + ALPHA + (n - 1) * M * BETA)
+    assert timeline.sent_per_step == pytest.approx(costs.mix(n - 1, M))
+
+
+def test_numbers_beside_an_average_are_averaged_with_it():
+    n, m = 6, 3 * NUMBER
+    made = setting("ssgd", n, network=flat(), compute=Compute(n, 0.0))
+    timeline = simulate(replace(made, pattern=(phases.Mean(0, numbers=3),)), 10)
+    assert timeline.sent_per_step == pytest.approx(costs.mean(n, m))
+    seconds = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * m * BETA
+    assert timeline.seconds_per_step == pytest.approx(seconds)
 
 
 def test_an_averaging_goes_there_and_back_beside_the_gradient():

@@ -1,0 +1,170 @@
+"""Estimates with intervals, and verdicts that can be yes, no or open."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from gossip.errors import UserError
+
+LEVEL = 0.95
+"""Confidence of the intervals, two-sided."""
+RESAMPLES = 2_000
+"""Of a bootstrap."""
+
+Word = Literal["yes", "no", "open"]
+
+
+class Estimate(NamedTuple):
+    """A number and the interval that the truth is in, with the confidence asked for."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Value and interval with three digits."""
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A statement "the truth lies in (low, high)", fixed before the runs.
+
+    "a < b" is `Criterion(high=0)` for a - b, "as good as, within half a point" is
+    `Criterion(-0.5, 0.5)`.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def verdict(self, estimate: Estimate) -> Word:
+        """Yes if the whole interval meets it, no if none of it does, open otherwise."""
+        if self.low < estimate.low and estimate.high < self.high:
+            return "yes"
+        if estimate.high <= self.low or self.high <= estimate.low:
+            return "no"
+        return "open"
+
+
+def share(successes: int, runs: int, level: float = LEVEL) -> Estimate:
+    """Share of runs, such as of those that survive, with Wilson's score interval.
+
+    Raises:
+        UserError: there are no runs, or fewer than successes.
+    """
+    _counts(successes, runs)
+    found = stats.binomtest(successes, runs).proportion_ci(level, method="wilson")
+    return Estimate(successes / runs, float(found.low), float(found.high))
+
+
+def share_difference(
+    first: tuple[int, int], second: tuple[int, int], level: float = LEVEL
+) -> Estimate:
+    r"""Difference p - q of two shares, each given as (successes, runs).
+
+    .. math::
+        \hat p - \hat q - \sqrt{(\hat p - l_p)^2 + (u_q - \hat q)^2}, \qquad
+        \hat p - \hat q + \sqrt{(u_p - \hat p)^2 + (\hat q - l_q)^2}
+
+    from the two Wilson intervals [l, u].
+
+    Reference: Newcombe, "Interval estimation for the difference between independent proportions",
+    Statistics in Medicine 17, 1998, method 10.
+    """
+    p, q = share(*first, level), share(*second, level)
+    value = p.value - q.value
+    low = value - math.hypot(p.value - p.low, q.high - q.value)
+    return Estimate(value, low, value + math.hypot(p.high - p.value, q.value - q.low))
+
+
+def difference(
+    first: Sequence[float], second: Sequence[float], *, paired: bool, level: float = LEVEL
+) -> Estimate:
+    """Mean of the first minus mean of the second, with Student's or Welch's interval.
+
+    Args:
+        first: one number of each run.
+        second: of the runs it is compared with; of the same designs in the same order if paired.
+        paired: whether a run and its partner have something in common, such as their data. Near
+            the edge of stability a seed is nothing in common.
+        level: of the interval.
+
+    Raises:
+        UserError: fewer than two runs, numbers that are not finite, or half a pair.
+    """
+    a, b = _samples(first, second, paired=paired)
+    if paired:
+        return mean(a - b, level)
+    if np.ptp(a) == np.ptp(b) == 0:
+        return Estimate(*[float(a[0] - b[0])] * 3)
+    found = stats.ttest_ind(a, b, equal_var=False).confidence_interval(level)
+    return Estimate(float(a.mean() - b.mean()), float(found.low), float(found.high))
+
+
+def mean(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> Estimate:
+    """Mean with Student's interval; values that are all the same have one of width 0.
+
+    Raises:
+        UserError: fewer than two values, or some that are not finite.
+    """
+    x = _finite(values)
+    if np.ptp(x) == 0:
+        return Estimate(*[float(x[0])] * 3)
+    found = stats.ttest_1samp(x, 0.0).confidence_interval(level)
+    return Estimate(float(x.mean()), float(found.low), float(found.high))
+
+
+def bootstrap_difference(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    paired: bool,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Estimate:
+    """`difference` with a bootstrap interval (BCa), for errors that are far from normal.
+
+    Below some ten runs it is too narrow: use `difference`.
+    """
+    a, b = _samples(first, second, paired=paired)
+    value = float(a.mean() - b.mean())
+    constant = np.ptp(a - b) == 0 if paired else np.ptp(a) == np.ptp(b) == 0
+    if constant:
+        return Estimate(value, value, value)
+    found = stats.bootstrap(
+        (a, b),
+        lambda x, y, axis: x.mean(axis=axis) - y.mean(axis=axis),
+        paired=paired,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        confidence_level=level,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Estimate(value, float(found.low), float(found.high))
+
+
+def _samples(
+    first: Sequence[float], second: Sequence[float], *, paired: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    a, b = _finite(first), _finite(second)
+    if paired and len(a) != len(b):
+        raise UserError(f"{len(a)} runs are paired with {len(b)}: each has one partner")
+    return a, b
+
+
+def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    x = np.asarray(values, dtype=float)
+    if len(x) < 2:
+        raise UserError(f"{len(x)} run: an interval needs at least 2")
+    if not np.isfinite(x).all():
+        raise UserError("nothing is averaged over runs that died: leave them out, and count them")
+    return x
+
+
+def _counts(successes: int, runs: int) -> None:
+    if not 0 <= successes <= runs or runs < 1:
+        raise UserError(f"{successes} of {runs} runs: at least one run, and no more successes")

@@ -1,0 +1,159 @@
+r"""Noise of the strength of DPSGD's own, with one property of it changed at a time.
+
+With W = 11^T/n and plain SGD, DPSGD's learners lie about their mean by what their last gradients
+differ, so that
+
+.. math::
+    D_j(t) = -\alpha(t-1) \, (g_j - g_a)(t-1), \qquad \sum_j D_j = 0
+
+is all that makes it another method than SSGD. Each kind of noise here is a function of D, sums to
+zero over the learners as D does, and has its strength, sum_j ||D_j||^2, at every step: exactly, or
+on average where it is drawn.
+"""
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from gossip.algorithms import pattern as phases
+from gossip.comm.base import Communicator
+from gossip.streams import INJECTED, NOISE, generator
+from gossip.task.layers import Layer, layer_squares
+
+
+class Source(NamedTuple):
+    """What noise is made from."""
+
+    past: Tensor
+    """D of the last steps, the newest first, [local, steps, d]; zero before the first step."""
+    step: int
+    """t: so many of them there have been."""
+    seed: int
+    layers: Sequence[Layer]
+    """Of the model; none: all columns are one."""
+    comm: Communicator
+
+    @property
+    def own(self) -> Tensor:
+        """D(t), [local, d]."""
+        return self.past[:, 0].contiguous()
+
+    @property
+    def known(self) -> int:
+        """How many of the kept steps have been."""
+        return min(self.step, self.past.shape[1])
+
+
+class Noise(NamedTuple):
+    """A kind of noise."""
+
+    make: Callable[[Source], Tensor]
+    """delta [local, d]."""
+    pattern: phases.Pattern = ()
+    """What making it sends."""
+    remembers: bool = False
+    """Whether it looks at steps before the last."""
+
+
+def own(source: Source) -> Tensor:
+    """D itself: DPSGD with W = 11^T/n."""
+    return source.own
+
+
+def flipped(source: Source) -> Tensor:
+    """-D: its distribution where that is symmetric, and learners move on, not back."""
+    return -source.own
+
+
+def signed(source: Source) -> Tensor:
+    """D with one sign for all learners, drawn anew at (seed, INJECTED, t)."""
+    draws = generator(source.seed, INJECTED, source.step)
+    return source.own if draws.integers(2) else -source.own
+
+
+def gaussian(source: Source) -> Tensor:
+    r"""Gaussian of the learners' covariance at this step.
+
+    .. math::
+        \delta_j = \frac{1}{\sqrt{n-1}} \sum_k (z_{jk} - \bar z_k) D_k, \qquad z_{jk} \sim N(0, 1)
+
+    Given D each has the covariance (1/n) sum_k D_k D_k^T. z [n, n] is drawn at (seed, INJECTED, t);
+    all learners' D go to all.
+    """
+    n = source.comm.n
+    if n == 1:
+        return source.own
+    z = generator(source.seed, INJECTED, source.step).standard_normal((n, n))
+    return source.comm.start_mix(source.own, csr_array((z - z.mean(axis=0)) / sqrt(n - 1)))()
+
+
+def isotropic(source: Source) -> Tensor:
+    r"""Gaussian, all coordinates alike, each learner with its own strength.
+
+    .. math::
+        \delta_j = \sqrt{\tfrac{n}{n-1}} (\xi_j - \bar\xi), \qquad
+        \xi_j \sim N\big(0, \tfrac1d \|D_j\|^2 I\big)
+
+    xi_j is drawn at (seed, NOISE, j, t).
+    """
+    return _isotropic(source, ())
+
+
+def by_layer(source: Source) -> Tensor:
+    """As `isotropic` in the columns of each layer, whose share of the strength stays its own."""
+    return _isotropic(source, source.layers)
+
+
+def delayed(source: Source) -> Tensor:
+    """D of so many steps ago as are kept, at the strength of now: its own law, out of step."""
+    return _earlier(source, source.known - 1)
+
+
+def shuffled(source: Source) -> Tensor:
+    """D of one of the steps that are kept, drawn at (seed, INJECTED, t), at the strength of now."""
+    draws = generator(source.seed, INJECTED, source.step)
+    return _earlier(source, int(draws.integers(max(1, source.known))))
+
+
+def at_strength(noise: Tensor, wanted: Tensor, comm: Communicator) -> Tensor:
+    """`noise`, scaled to the sum of squares over all learners of `wanted`; both [local, d]."""
+    norms = [torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64) for rows in (noise, wanted)]
+    has, wants = comm.mean(torch.stack(norms, dim=1).square()).tolist()
+    return noise * sqrt(wants / has) if has > 0 else torch.zeros_like(noise)
+
+
+def _earlier(source: Source, ago: int) -> Tensor:
+    return at_strength(source.past[:, max(0, ago)], source.own, source.comm)
+
+
+def _isotropic(source: Source, layers: Sequence[Layer]) -> Tensor:
+    comm, deviation = source.comm, source.own
+    if comm.n == 1:
+        return deviation
+    d = deviation.shape[1]
+    parts = tuple(layers) or (Layer("", 0, d, torch.Size([d])),)
+    sizes = torch.tensor([part.stop - part.start for part in parts], device=deviation.device)
+    std = (layer_squares(deviation, parts) / sizes).sqrt().to(deviation)
+    drawn = [
+        torch.from_numpy(generator(source.seed, NOISE, j, source.step).standard_normal(d))
+        for j in comm.hosted
+    ]
+    xi = torch.stack(drawn).to(deviation) * std.repeat_interleave(sizes, dim=1)
+    return (xi - comm.mean(xi)) * sqrt(comm.n / (comm.n - 1))
+
+
+NOISES = {
+    "own": Noise(own),
+    "flipped": Noise(flipped),
+    "signed": Noise(signed),
+    "gaussian": Noise(gaussian, (phases.Exchange(),)),
+    "by-layer": Noise(by_layer, (phases.Mean(),)),
+    "isotropic": Noise(isotropic, (phases.Mean(),)),
+    "delayed": Noise(delayed, (phases.Mean(0, numbers=2),), remembers=True),
+    "shuffled": Noise(shuffled, (phases.Mean(0, numbers=2),), remembers=True),
+}
+"""What option `noise` of `ssgd-injected` offers, beside the twin."""
