@@ -41,11 +41,11 @@ they are; its training runs are reduced to what two cores can carry.
 
 **What the reduction changes.** The paper trains 2.75 million weights on CIFAR-10 for 200 epochs
 from B_0 = 128. Here an MLP with {widths} hidden units learns Fashion-MNIST, N = {samples:,} and
-{validation:,} held out, for E = {epochs:g} epochs from B_0 = {batch}, inputs standardised, float32. As in the paper: Nesterov momentum 0.9, weight decay 5e-4, steps of a factor 5
-every 0.3 E (here {delay:g} epochs), largest batches 1, 5, 25 and 125 B_0, and 40 B_0 from 2 B_0 at
-twice the rate. So the schedules have the paper's shape, and {fraction:.0%} of its updates. An error
-after {epochs:g} epochs says less about the end of training, and an MLP has no BatchNorm. There is
-no CIFAR-10.
+{validation:,} held out, for E = {epochs:g} epochs from B_0 = {batch}, inputs standardised, float32.
+As in the paper: Nesterov momentum 0.9, weight decay 5e-4, steps of a factor 5 every 0.3 E (here
+{delay:g} epochs), largest batches 1, 5, 25 and 125 B_0, and 40 B_0 from 2 B_0 at twice the rate. So
+the schedules have the paper's shape, and {fraction:.1%} of its updates. An error after {epochs:g}
+epochs says less about the end of training, and an MLP has no BatchNorm. There is no CIFAR-10.
 
 **Tuning.** Rates {rates}, on seed {tuning}, which is not judged, by validation error; the best goes
 through {seeds} seeds. The five schedules all have the rate that is best for 128 (GeoDampLR). In the
@@ -73,10 +73,10 @@ TIMES = """\
 ## Seconds, by the simulator
 
 The recorded schedules, replayed with a worker for every B_0 samples and the seconds that the
-paper's simulation had for 128: [the study of time](time.md) shows that this model gives its Table 2
-and that 4 tasks ran at a time there; `a slot each` is what the same networks would take with as many
-slots as workers. First seconds of whole runs, then until the test error is at most 1 point above the
-last one of 128, means over seeds:
+paper's simulation had for 128: [the study of time](time.md) shows that this model gives its Table
+2 and that 4 tasks ran at a time there; `a slot each` is what the same networks would take with as
+many slots as workers. First seconds of whole runs, then until the test error is at most 1 point
+above the last one of 128, means over seeds:
 """
 
 

@@ -128,7 +128,7 @@ def test_no_worse_means_the_whole_interval(worse: float, holds: bool) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("adadamp")
-    assert command.main(["--smoke", "--folder", str(path), "--jobs", "2"]) == 0
+    assert command.main(["--smoke", "--folder", str(path), "--jobs", "1"]) == 0
     command.publish(smoke(path))
     page.write(smoke(path))
     return path
