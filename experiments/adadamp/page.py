@@ -235,8 +235,8 @@ def _dampers(made: Measured) -> str:
         ])  # fmt: skip
     head = ["method", "rate", "updates", "last batch", "test error, %", "minus the falling rate's"]
     parts = ["## All dampers beside their rivals\n"]
-    if lines:
-        parts += ["![differences](results/adadamp_dampers.png)\n", markdown(head, lines)]
+    parts += ["![differences](results/adadamp_dampers.png)\n"] if base else []
+    parts += [markdown(head, lines)] if lines else []
     parts += ["Trials, validation error in %:\n", markdown(["method", "rates", "errors"], tried)]
     return "\n".join(parts)
 

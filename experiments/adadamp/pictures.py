@@ -29,7 +29,7 @@ def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
         yield "adadamp_schedules.png", _schedules(made)
     if made.diversity:
         yield "adadamp_diversity.png", _diversity(made)
-    if any(made.tuned(name) for name in compared(made.size)):
+    if made.tuned("decay"):
         yield "adadamp_dampers.png", _dampers(made)
 
 
@@ -83,15 +83,14 @@ def _diversity(made: Measured) -> "Figure":
 
 
 def _dampers(made: Measured) -> "Figure":
-    """Test error over updates of the tuned methods, with the intervals of the seeds' spread."""
+    """Differences of the tuned methods from the falling rate, over updates; squares: n learners."""
     with new_figure(8, 5) as figure:
         axes = figure.subplots()
         base = made.tuned("decay")
-        if base:
-            axes.axhline(0, color=GREY, lw=1)
+        axes.axhline(0, color=GREY, lw=1)
         for i, (name, method) in enumerate(compared(made.size).items()):
             group = made.tuned(name)
-            if not base or not group or name in ("decay", "gradient-descent"):
+            if not group or name in ("decay", "gradient-descent"):
                 continue
             found = difference(group, base)
             updates = fmean(row.updates for row in group.values())
@@ -103,6 +102,5 @@ def _dampers(made: Measured) -> "Figure":
         axes.set_xscale("log")
         axes.set_xlabel("updates")
         axes.set_ylabel("test error over that of a rate falling to 1 %, points")
-        if axes.get_legend_handles_labels()[0]:
-            figure.legend(loc="outside right center")
+        figure.legend(loc="outside right center")
     return figure
