@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -27,6 +26,7 @@ from gossip.damping import GeoDamp, planned
 from gossip.data import load
 from gossip.models import mlp, softmax
 
+SCHEDULES, DIVERSITY = "adadamp_schedules.csv", "adadamp_diversity.csv"
 N, EPOCHS, DELAY, FACTOR, RATE, FIRST = 50_000, 200, 60, 5, 0.05, 128
 """Of the paper's schedules."""
 PAPER = {
@@ -176,23 +176,22 @@ def delta(gradients: Tensor) -> float:
 
 def write(size: Size, folder: Path) -> None:
     """Compute both tables anew."""
-    tables.write([asdict(row) for row in schedules()], folder / "adadamp_schedules.csv")
+    tables.write([asdict(row) for row in schedules()], folder / SCHEDULES)
     tables.write(
         [
             asdict(row) | {"value": f"{row.value:.13g}", "reference": _exact(row.reference)}
             for row in diversity(size)
         ],
-        folder / "adadamp_diversity.csv",
+        folder / DIVERSITY,
     )
 
 
 def read(folder: Path) -> tuple[list[Schedule], list[Diversity]]:
     """What `write` wrote; no rows where there is no file."""
-    made = []
-    for name, kind in (("schedules", Schedule), ("diversity", Diversity)):
-        found = map(tables.filled, tables.read(folder / f"adadamp_{name}.csv"))
-        made.append([msgspec.convert(table, kind, strict=False) for table in found])
-    return made[0], made[1]
+    return (
+        tables.typed(folder / SCHEDULES, Schedule),
+        tables.typed(folder / DIVERSITY, Diversity),
+    )
 
 
 def _exact(value: float) -> str:

@@ -61,7 +61,8 @@ noise scale, LENA, and DPSGD (one-peer graph). Samples and their order are the s
 of a seed.
 
 Commands: `python -m experiments.adadamp` makes tables and runs, in `runs/experiments/adadamp`, and
-goes on where it was stopped; `python -m experiments.publish` makes this page and its pictures. One
+goes on where it was stopped; `python -m experiments.publish` makes this page and its pictures. The
+runs were made on busy cores at the lowest priority, so their minutes say little. One
 row per run: [adadamp.csv](results/adadamp.csv); the schedules' evaluations:
 [adadamp_curves.csv](results/adadamp_curves.csv).
 

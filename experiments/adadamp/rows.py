@@ -4,9 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
 
-import msgspec
 import numpy as np
 
 from experiments.adadamp.methods import SCHEDULES
@@ -173,15 +171,6 @@ def publish(results: Sequence[tuple[Row, Run]], size: Size, folder: Path) -> Non
         tables.write(curves, folder / CURVES)
 
 
-Kind = TypeVar("Kind", Row, Point)
-
-
 def read(folder: Path) -> tuple[list[Row], list[Point]]:
     """What `publish` wrote; no rows where there is no file."""
-    return _read(folder / TABLE, Row), _read(folder / CURVES, Point)
-
-
-def _read(path: Path, kind: type[Kind]) -> list[Kind]:
-    return [
-        msgspec.convert(tables.filled(table), kind, strict=False) for table in tables.read(path)
-    ]
+    return tables.typed(folder / TABLE, Row), tables.typed(folder / CURVES, Point)
