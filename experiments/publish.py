@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import tyro
 
+from experiments.adadamp import command as adadamp
+from experiments.adadamp import page as adadamp_page
 from experiments.common.command import Options, guarded
 from experiments.common.scale import Scale
 from experiments.date import command as date
@@ -25,6 +27,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "rivals.csv": rivals_page.write,
     "date.csv": date_page.write,
     "time.csv": time_page.write,
+    "adadamp_schedules.csv": adadamp_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -45,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (fig2, topologies, lena, rivals, date, time):
+            for study in (fig2, topologies, lena, rivals, date, time, adadamp):
                 study.publish(scale)
         dpsgd_page.write(scale)
         for table, write in PAGES.items():

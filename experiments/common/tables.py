@@ -4,12 +4,16 @@ import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from gossip.report import Run
 
 SHOWN = ("gossip", "torch", "numpy", "python")
 """Libraries whose versions go into a row."""
+
+Kind = TypeVar("Kind")
 
 
 def write(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -28,6 +32,11 @@ def read(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def typed(path: Path, kind: type[Kind]) -> list[Kind]:
+    """The rows as objects of a dataclass whose fields are the columns; none if there is no file."""
+    return [msgspec.convert(filled(table), kind, strict=False) for table in read(path)]
 
 
 def filled(table: Mapping[str, str]) -> dict[str, str]:

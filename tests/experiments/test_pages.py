@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.adadamp import claims as adadamp_claims
+from experiments.adadamp import page as adadamp_page
 from experiments.common.claims import REPRODUCES, Claim, table
 from experiments.common.markdown import mean, not_run_yet, page
 from experiments.common.scale import FULL, HERE, smoke
@@ -30,6 +32,7 @@ PAGES = {
     "date.md": (date_page, date_claims.CLAIMS),
     "rivals.md": (rivals_page, rivals_claims.CLAIMS),
     "time.md": (time_page, time_claims.CLAIMS),
+    "adadamp.md": (adadamp_page, adadamp_claims.CLAIMS),
 }
 TEXTS = [
     *(ROOT / name for name in ("README.md", "Makefile")),

@@ -1,0 +1,1 @@
+"""The AdaDamp paper's study at reduced size: `python -m experiments.adadamp`."""

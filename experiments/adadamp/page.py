@@ -1,0 +1,271 @@
+"""experiments/adadamp.md is written from the committed tables alone, so that it cannot drift."""
+
+from pathlib import Path
+from statistics import fmean
+
+from experiments.adadamp import facts, plan, rows
+from experiments.adadamp.claims import CLAIMS, seconds, time_to_target, totals
+from experiments.adadamp.groups import Measured, difference
+from experiments.adadamp.methods import (
+    BASELINE,
+    CAP,
+    METHODS,
+    PUBLISHED,
+    SCHEDULES,
+    SHARE,
+    compared,
+    falling,
+    linear,
+    method,
+)
+from experiments.adadamp.rows import MODELS, SECONDS, Row, errors_of
+from experiments.adadamp.size import study
+from experiments.common import claims
+from experiments.common.markdown import (
+    markdown,
+    mean,
+    not_run_yet,
+    page,
+    percent,
+    provenance,
+)
+from experiments.common.scale import Scale
+
+HEAD = """\
+<!-- Written by python -m experiments.publish: change experiments/adadamp/page.py, not this. -->
+# Batches that grow: the AdaDamp paper's study
+
+Sievert and Shah, "Training machine learning models faster with Dask", SciPy 2021, and "Improving
+the convergence of SGD through adaptive batch sizes", arXiv 1910.08222. Its schedules are here as
+they are; its training runs are reduced to what two cores can carry.
+
+**What the reduction changes.** The paper trains 2.75 million weights on CIFAR-10 for 200 epochs
+from B_0 = 128. Here an MLP with {widths} hidden units learns Fashion-MNIST, N = {samples:,} and
+{validation:,} held out, for E = {epochs:g} epochs from B_0 = {batch}, inputs standardised, float32.
+As in the paper: Nesterov momentum 0.9, weight decay 5e-4, steps of a factor 5 every 0.3 E (here
+{delay:g} epochs), largest batches 1, 5, 25 and 125 B_0, and 40 B_0 from 2 B_0 at twice the rate. So
+the schedules have the paper's shape, and {fraction:.1%} of its updates. An error after {epochs:g}
+epochs says less about the end of training, and an MLP has no BatchNorm. There is no CIFAR-10.
+
+**Tuning.** Rates {rates}, on seed {tuning}, which is not judged, by validation error; the best goes
+through {seeds} seeds. The five schedules all have the rate that is best for 128 (GeoDampLR). In the
+comparison of dampers every method has its own, of equally many trials: LENA's are half as high
+(its base batch is {quarter}, and its own factor up to {learners}), gradient descent's 8 times. A
+best rate at the edge of its grid is bold: the method might do better outside.
+
+**Dampers.** All begin with {batch} samples in total and go up to {cap} B_0. PadaDamp's rate,
+{linear}, is that with which it makes as many updates as GeoDamp; CntsDampLR's, {falling}, ends
+with the same noise level. AdaDamp and AdaDampNN measure {share:.0%} of the training set every 20
+updates, from update 100 on. {learners} learners share the batch where a method needs several:
+noise scale, LENA, and DPSGD (one-peer graph). Samples and their order are the same for all methods
+of a seed.
+
+Commands: `python -m experiments.adadamp` makes tables and runs, in `runs/experiments/adadamp`, and
+goes on where it was stopped; `python -m experiments.publish` makes this page and its pictures. The
+runs were made on busy cores at the lowest priority, so their minutes say little. One
+row per run: [adadamp.csv](results/adadamp.csv); the schedules' evaluations:
+[adadamp_curves.csv](results/adadamp_curves.csv).
+
+Errors are those of the final model on the 10,000 test images. A difference is the mean over seeds
+of differences between runs of one seed, in points of test error, ± half of Student's 95 % interval.
+"""
+
+TIMES = """\
+## Seconds, by the simulator
+
+The recorded schedules, replayed with a worker for every B_0 samples and the seconds that the
+paper's simulation had for 128: [the study of time](time.md) shows that this model gives its Table
+2 and that 4 tasks ran at a time there; `a slot each` is what the same networks would take with as
+many slots as workers. First seconds of whole runs, then until the test error is at most 1 point
+above the last one of 128, means over seeds:
+"""
+
+
+def path(scale: Scale) -> Path:
+    """The file that the page is written to."""
+    return scale.page.with_name("adadamp.md")
+
+
+def measured(scale: Scale) -> Measured:
+    """The tables in `scale.results`."""
+    return Measured(study(scale), *facts.read(scale.results), *rows.read(scale.results))
+
+
+def text(scale: Scale) -> str:
+    """The page, from the tables in `scale.results`."""
+    made = measured(scale)
+    parts = [
+        _head(made),
+        provenance(made.rows),
+        not_run_yet(missing(made)),
+        "## Claims and questions\n",
+        "Criteria were written down before the runs were made.\n",
+        claims.table(
+            markdown(["is it so that ...?", "criterion", "measured", "holds"], []), CLAIMS, made
+        ),
+        _plans(made),
+        _diversity(made),
+        _schedules(made),
+        _times(made),
+        _dampers(made),
+    ]
+    return page(parts, is_smoke=scale.is_smoke)
+
+
+def write(scale: Scale) -> None:
+    """Write the page."""
+    path(scale).write_text(text(scale), encoding="utf-8")
+
+
+def missing(made: Measured) -> list[str]:
+    """A line for each part that has missing runs; none if all are finished."""
+    found, lines = {row.key for row in made.rows}, []
+    for part in plan.PARTS[1:]:
+        wanted = plan.runs(part, made.size, errors_of(made.rows))
+        count = plan.count(part, made.size)
+        left = count - sum(key in found for key in wanted)
+        if left:
+            lines.append(f"{part}: {left} of {count} runs")
+    return lines
+
+
+def _head(made: Measured) -> str:
+    size = made.size
+    return HEAD.format(
+        widths=", ".join(map(str, size.widths)),
+        samples=size.samples,
+        validation=size.validation,
+        epochs=size.epochs,
+        batch=size.batch,
+        delay=size.delay,
+        fraction=size.epochs * size.samples / size.batch / (200 * 50_000 / 128),
+        rates=", ".join(f"{lr:g}" for lr in size.rates),
+        tuning=size.tuning_seed,
+        seeds=len(size.seeds),
+        quarter=size.batch // size.learners,
+        learners=size.learners,
+        cap=CAP,
+        linear=linear(size)[0].partition("=")[2],
+        falling=falling(size)[0].partition("=")[2],
+        share=SHARE,
+    )
+
+
+def _plans(made: Measured) -> str:
+    if not made.schedules:
+        return ""
+    head = ["largest batch", "B from epochs 0, 60, 120, 180", "rate", "updates", "in one stream"]
+    lines = [
+        [s.name, s.batches.replace(" ", ", "), s.rates.replace(" ", ", "), f"{s.updates:,}",
+         f"{s.stream:,}"]
+        for s in made.schedules
+    ]  # fmt: skip
+    note = (
+        "\nEach epoch rounded up to whole batches, as the paper counts; our loop rounds up once.\n"
+    )
+    return "## The paper's schedules\n\n" + markdown(head, lines) + note
+
+
+def _diversity(made: Measured) -> str:
+    if not made.diversity:
+        return ""
+    size, problems = made.size, list(dict.fromkeys(row.problem for row in made.diversity))
+    values = {(row.problem, row.place): row.value for row in made.diversity}
+    lines = [
+        [f"{place:g}", *(f"{values[problem, place]:.4g}" for problem in problems)]
+        for place in facts.PLACES
+    ]
+    text = (
+        "Mean squared gradient of a sample over the squared mean gradient: roughly the batch from "
+        "which on a\nlarger one gains little. On the line from the optimum to the first weights; "
+        f"`quadratic` has four points\nin the plane, the others {size.probe:,} training samples, "
+        f"weight decay {facts.DECAY:g} and at most\n{size.iterations} iterations of L-BFGS, in "
+        "float64.\n\n![gradient diversity](results/adadamp_diversity.png)\n\n"
+    )
+    return "## Gradient diversity\n\n" + text + markdown(["distance", *problems], lines)
+
+
+def _schedules(made: Measured) -> str:
+    base = made.scheduled(BASELINE)
+    if not base:
+        return ""
+    lines = []
+    for name in SCHEDULES:
+        group = made.scheduled(name)
+        if group:
+            counts = fmean(row.updates for row in group.values())
+            lines.append([
+                PUBLISHED[name], SCHEDULES[name].label, f"{counts:,.0f}",
+                f"{counts / fmean(row.updates for row in base.values()):.1%}",
+                percent(list(group.values()), "test_error"), _difference(group, base),
+                mean([row.train_loss for row in group.values()], ".3f"),
+            ])  # fmt: skip
+    head = ["paper", "", "updates", "of 128's", "test error, %", "minus 128's", "training loss"]
+    return (
+        f"## Five schedules, rate {base[min(base)].lr:g}\n\n"
+        "![test error of the schedules](results/adadamp_schedules.png)\n\n" + markdown(head, lines)
+    )
+
+
+def _times(made: Measured) -> str:
+    found = totals(made)
+    if found is None:
+        return ""
+    head = ["network", *(PUBLISHED[name] for name in SCHEDULES)]
+    whole = [[n, *(seconds(found[s][SECONDS[n]]) for s in SCHEDULES)] for n in MODELS]
+    until = [
+        [n, *(seconds(time_to_target(made, s, SECONDS[n])) for s in SCHEDULES)] for n in MODELS
+    ]
+    return TIMES + "\n" + markdown(head, whole) + "\n" + markdown(head, until)
+
+
+def _dampers(made: Measured) -> str:
+    names = [name for name in compared(made.size) if made.tuned(name)]
+    tried = _trials(made)
+    if not tried:
+        return ""
+    base, lines = made.tuned("decay"), []
+    for name in names:
+        group = made.tuned(name)
+        some = group[min(group)]
+        lines.append([
+            METHODS[name].label, _rate(made, name, some),
+            f"{fmean(row.updates for row in group.values()):,.0f}",
+            f"{fmean(row.last_batch for row in group.values()):,.0f}",
+            percent(list(group.values()), "test_error"), _difference(group, base),
+        ])  # fmt: skip
+    head = ["method", "rate", "updates", "last batch", "test error, %", "minus the falling rate's"]
+    parts = ["## All dampers beside their rivals\n"]
+    parts += ["![differences](results/adadamp_dampers.png)\n"] if base else []
+    parts += [markdown(head, lines)] if lines else []
+    parts += ["Trials, validation error in %:\n", markdown(["method", "rates", "errors"], tried)]
+    return "\n".join(parts)
+
+
+def _trials(made: Measured) -> list[list[str]]:
+    errors, lines = errors_of(made.rows), []
+    for name in compared(made.size):
+        found = [errors(key) for key in plan.trials(name, made.size)]
+        if any(error is not None for error in found):
+            rates = " ".join(f"{lr:g}" for lr in plan.grid(name, made.size))
+            lines.append([method(name).label, rates, " ".join(map(_error, found))])
+    return lines
+
+
+def _error(error: float | None) -> str:
+    if error is None:
+        return "missing"
+    return "lost" if error == float("inf") else f"{100 * error:.2f}"
+
+
+def _rate(made: Measured, name: str, row: Row) -> str:
+    grid = plan.grid(name, made.size)
+    is_edge = row.lr in (min(grid), max(grid))
+    return f"**{row.lr:g}**" if is_edge else f"{row.lr:g}"
+
+
+def _difference(group: dict[int, Row], base: dict[int, Row]) -> str:
+    if group == base:
+        return "0"
+    common = [seed for seed in group if seed in base]
+    return str(difference(group, base)) if len(common) > 1 else "-"

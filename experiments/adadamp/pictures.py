@@ -1,0 +1,106 @@
+"""Figures of the study, drawn from its committed tables."""
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.adadamp.groups import Measured, difference
+from experiments.adadamp.methods import PUBLISHED, SCHEDULES, compared
+from experiments.common.figures import ERROR_TICKS, GREY, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AXES = {
+    "epoch": "epoch",
+    "update": "update",
+    "high_4": "simulated seconds, high bandwidth, 4 slots",
+    "centralised_each": "simulated seconds, centralised, a slot each",
+}
+"""What the test error is drawn over: columns of `experiments.adadamp.rows.Point`."""
+
+
+def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
+    """Yield file name and figure of each part that has something to show."""
+    if any(made.scheduled(name) for name in SCHEDULES):
+        yield "adadamp_schedules.png", _schedules(made)
+    if made.diversity:
+        yield "adadamp_diversity.png", _diversity(made)
+    if made.tuned("decay"):
+        yield "adadamp_dampers.png", _dampers(made)
+
+
+def _schedules(made: Measured) -> "Figure":
+    """Test error of the five schedules, over what it costs."""
+    with new_figure(10, 8) as figure:
+        panels = figure.subplots(2, 2, sharey=True)
+        for axes, (column, label) in zip(panels.flat, AXES.items(), strict=True):
+            for i, name in enumerate(SCHEDULES):
+                _mean_curve(axes, made, name, column, f"C{i}")
+            axes.set_xlabel(label)
+            axes.set_yscale("log")
+            axes.set_ylim(top=35)
+            axes.set_yticks(ERROR_TICKS[1:-2], [str(tick) for tick in ERROR_TICKS[1:-2]])
+            axes.minorticks_off()
+        for axes in panels[:, 0]:
+            axes.set_ylabel("test error, %")
+        handles = panels[0, 0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside upper center", ncols=len(SCHEDULES))
+    return figure
+
+
+def _mean_curve(axes: "Axes", made: Measured, name: str, column: str, color: str) -> None:
+    """Mean over seeds, and each seed thinly; all have their evaluations at the same updates."""
+    curves = [made.curve(row) for row in made.scheduled(name).values()]
+    if not curves:
+        return
+    x = np.array([[getattr(point, column) for point in curve] for curve in curves])
+    errors = 100 * np.array([[point.test_error for point in curve] for curve in curves])
+    for one, error in zip(x, errors, strict=True):
+        axes.plot(one, error, color=color, lw=0.6, alpha=0.25)
+    label = f"{PUBLISHED[name]}: {SCHEDULES[name].label}"
+    axes.plot(x.mean(axis=0), errors.mean(axis=0), color=color, label=label)
+
+
+def _diversity(made: Measured) -> "Figure":
+    """Gradient diversity over the distance to the optimum."""
+    with new_figure(5.5, 4.2) as figure:
+        axes = figure.subplots()
+        for i, problem in enumerate(dict.fromkeys(row.problem for row in made.diversity)):
+            found = [row for row in made.diversity if row.problem == problem]
+            places, values = [row.place for row in found], [row.value for row in found]
+            axes.plot(places, values, "o-", color=f"C{i}", label=problem)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.invert_xaxis()
+        axes.set_xlabel("distance to the optimum, of that at the start")
+        axes.set_ylabel("gradient diversity")
+        axes.legend()
+    return figure
+
+
+def _dampers(made: Measured) -> "Figure":
+    """Differences of the tuned methods from the falling rate, over updates; squares: n learners."""
+    with new_figure(8, 5) as figure:
+        axes = figure.subplots()
+        base = made.tuned("decay")
+        axes.axhline(0, color=GREY, lw=1)
+        for i, (name, method) in enumerate(compared(made.size).items()):
+            group = made.tuned(name)
+            if not group or name in ("decay", "gradient-descent"):
+                continue
+            found = difference(group, base)
+            updates = fmean(row.updates for row in group.values())
+            half = found.half if np.isfinite(found.half) else 0.0
+            marker = "s" if method.shares else "o"
+            axes.errorbar(
+                updates, found.mean, half, fmt=marker, color=f"C{i % 10}", label=method.label
+            )
+        axes.set_xscale("log")
+        axes.set_xlabel("updates")
+        axes.set_ylabel("test error over that of a rate falling to 1 %, points")
+        figure.legend(loc="outside right center")
+    return figure

@@ -1,0 +1,176 @@
+"""Each run of the study is one row of a committed table; the schedules' evaluations are another."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.adadamp.methods import SCHEDULES
+from experiments.adadamp.plan import PARTS, STUDY, ErrorOf, runs
+from experiments.adadamp.size import Size, study
+from experiments.common import tables
+from experiments.common.scale import Scale
+from gossip.compare import metrics
+from gossip.report import Run, load_runs
+from gossip.runs import sweep
+from gossip.simulate.slots import ADADAMP, Slots
+
+TABLE, CURVES = "adadamp.csv", "adadamp_curves.csv"
+MODELS: dict[str, Slots] = {
+    **{f"{name}, 4 slots": slots for name, slots in ADADAMP.items()},
+    **{f"{name}, a slot each": slots.unlimited() for name, slots in ADADAMP.items()},
+}
+"""The paper's networks, with the slots that its simulation had, and with one for each worker."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run. Errors are shares of a set, of the final model."""
+
+    key: str
+    method: str
+    lr: float
+    """Of the first batch B_0."""
+    seed: int
+    epochs: float
+    updates: int
+    first_batch: int
+    last_batch: int
+    """Total, of all learners."""
+    verdict: str
+    lost: bool
+    validation_error: float = math.nan
+    test_error: float = math.nan
+    test_loss: float = math.nan
+    train_loss: float = math.nan
+    seconds: float = math.nan
+    """Wall time on one thread, evaluation included."""
+    versions: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One evaluation of a run."""
+
+    key: str
+    update: int
+    epoch: float
+    test_error: float
+    test_loss: float
+    centralised_4: float
+    """Simulated seconds until then: the paper's networks with 4 slots ..."""
+    moderate_4: float
+    high_4: float
+    centralised_each: float
+    """... and with a slot for each worker."""
+    moderate_each: float
+    high_each: float
+
+
+SECONDS = dict(
+    zip(
+        MODELS,
+        (f"{network}_{slots}" for slots in ("4", "each") for network in ADADAMP),
+        strict=True,
+    )
+)
+"""Columns of `Point` by the name of the model that they are of."""
+
+
+def load(scale: Scale) -> list[tuple[Row, Run]]:
+    """The finished runs of the plan; runs of an older plan are left out."""
+    size, error = study(scale), errors(scale)
+    wanted = {key for part in PARTS for key in runs(part, size, error)}
+    folders = sweep.finished(scale.runs / STUDY)
+    found = [folder for folder in folders if folder.name in wanted]
+    return [(row_of(run), run) for run in load_runs(found)] if found else []
+
+
+def errors(scale: Scale) -> ErrorOf:
+    """The validation errors of the finished runs, read from their folders."""
+    found = sweep.finished(scale.runs / STUDY)
+    return errors_of([row_of(run) for run in load_runs(found)] if found else [])
+
+
+def errors_of(rows: Sequence[Row]) -> ErrorOf:
+    """The validation errors of the rows, by name."""
+    return {row.key: math.inf if row.lost else row.validation_error for row in rows}.get
+
+
+def row_of(run: Run) -> Row:
+    """The numbers of one run."""
+    method, _, rest = run.folder.name.rpartition("-lr")
+    learners = run.setting("learners")
+    first = learners * run.setting("batch_size")
+    batches = _batches(run, first)
+    return Row(
+        key=run.folder.name,
+        method=method,
+        lr=float(rest.rpartition("-seed")[0]),
+        seed=run.setting("seed"),
+        epochs=run.setting("epochs"),
+        updates=int(run.number("steps")),
+        first_batch=first,
+        last_batch=int(batches[-1]),
+        verdict=run.verdict,
+        lost=metrics.is_lost(run),
+        validation_error=metrics.last_error(run, metrics.VALIDATION),
+        test_error=metrics.last_error(run, metrics.TEST),
+        test_loss=run.number("test_loss"),
+        train_loss=run.number("train_loss"),
+        seconds=run.number("wall_seconds", "total"),
+        versions=tables.versions(run),
+    )
+
+
+def _batches(run: Run, first: int) -> np.ndarray:
+    """Total batch of every update, [updates]."""
+    count = int(run.number("steps"))
+    if "batch_size" not in run.trace.column_names:
+        return np.full(count, first)
+    batches = run.column("batch_size")
+    return run.setting("learners") * batches[np.isfinite(batches)][:count].astype(int)
+
+
+def points(run: Run, size: Size) -> list[Point]:
+    """The evaluations of a run of one of the schedules, with simulated seconds."""
+    batches = _batches(run, run.setting("batch_size"))
+    workers = np.maximum(1, -(-batches // size.batch))
+    until = {
+        column: np.concatenate([[0.0], np.cumsum([MODELS[name].update(int(p)) for p in workers])])
+        for name, column in SECONDS.items()
+    }
+    error, loss = run.column("test_error"), run.column("test_loss")
+    steps, epochs = run.column("step"), run.column("epoch")
+    return [
+        Point(
+            key=run.folder.name,
+            update=int(steps[i]),
+            epoch=float(epochs[i]),
+            test_error=float(error[i]),
+            test_loss=float(loss[i]),
+            **{column: float(seconds[int(steps[i])]) for column, seconds in until.items()},
+        )
+        for i in np.flatnonzero(np.isfinite(error))
+    ]
+
+
+def publish(results: Sequence[tuple[Row, Run]], size: Size, folder: Path) -> None:
+    """Write both tables."""
+    ordered = sorted(results, key=lambda result: result[0].key)
+    tables.write([asdict(row) for row, _ in ordered], folder / TABLE)
+    curves = [
+        asdict(point)
+        for row, run in ordered
+        if row.method in SCHEDULES and row.seed in size.seeds
+        for point in points(run, size)
+    ]
+    if curves:
+        tables.write(curves, folder / CURVES)
+
+
+def read(folder: Path) -> tuple[list[Row], list[Point]]:
+    """What `publish` wrote; no rows where there is no file."""
+    return tables.typed(folder / TABLE, Row), tables.typed(folder / CURVES, Point)

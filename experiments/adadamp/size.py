@@ -1,0 +1,66 @@
+"""Sizes of the study of batches that grow."""
+
+from dataclasses import dataclass
+
+from experiments.common.scale import Scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What is trained, how long and how often."""
+
+    dataset: str = "fashion-mnist"
+    samples: int = 55_000
+    """N, without those held out."""
+    validation: int = 5_000
+    widths: tuple[int, ...] = (64,)
+    batch: int = 64
+    """B_0, the total batch that all methods begin with."""
+    epochs: float = 4.0
+    """E; a step of the schedules comes every 0.3 E, as in the paper (60 of 200)."""
+    rates: tuple[float, ...] = (0.01, 0.02, 0.04)
+    """Rates that every method is tried with, times its own factor."""
+    tuning_seed: int = 100
+    """Of the trials: no run of this seed is judged."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    learners: int = 4
+    """Of the methods that need several; they share B_0."""
+    methods: tuple[str, ...] = ()
+    """Names of `experiments.adadamp.methods.METHODS` that are compared; none: all."""
+    evaluations: int = 40
+    """Of a run with a constant batch."""
+    growing_every: int = 10
+    """Updates between two evaluations of a run whose batch grows."""
+    probe: int = 1_000
+    """Training samples on which gradient diversity is measured."""
+    iterations: int = 500
+    """Of L-BFGS on the probe."""
+
+    @property
+    def delay(self) -> float:
+        """Epochs between two steps of the schedules."""
+        return 0.3 * self.epochs
+
+
+FULL = Size()
+SMOKE = Size(
+    dataset="digits",
+    samples=1_337,
+    validation=100,
+    widths=(8,),
+    batch=16,
+    epochs=0.5,
+    rates=(0.02, 0.04),
+    seeds=(0, 1),
+    learners=2,
+    methods=("decay", "geodamp-lr", "geodamp"),
+    evaluations=3,
+    growing_every=4,
+    probe=40,
+    iterations=5,
+)
+
+
+def study(scale: Scale) -> Size:
+    """The size that belongs to a scale."""
+    return SMOKE if scale.is_smoke else FULL
