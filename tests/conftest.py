@@ -21,6 +21,17 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def no_pictures(request, monkeypatch):
+    """Runs in this process end with an empty picture: to draw one takes longer than to train."""
+    from matplotlib.figure import Figure
+
+    from gossip.report import figures
+
+    if request.node.get_closest_marker("pictures") is None:
+        monkeypatch.setattr(figures, "study_figure", lambda runs: Figure(figsize=(1, 1)))
+
+
 def pytest_collection_modifyitems(config, items):
     """Limits that only end what hangs grow with the machine's slowness."""
     default = float(config.getini("timeout") or 0)

@@ -13,6 +13,8 @@ from gossip.config.places import absolute, from_copy, keep_copy
 from gossip.errors import UserError
 from gossip.run import main
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 RUN = shlex.split(
     "--dataset digits --batch-size 10 --learners 4 --widths 4 --lr 0.1 --algorithm dpsgd"
     " --monitor cheap --topology g.edgelist"

@@ -13,6 +13,8 @@ from gossip.run import parse
 from gossip.schedule.course import ONE_LAYER
 from gossip.study.rate_rule import budget, rule
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 RECIPES = ("goyal", "ibm-asr", "wolf-naacl")
 
 

@@ -19,10 +19,13 @@ from gossip import trace
 from gossip.run import main
 from tests.machine import patience
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 DIGITS = ["--dataset", "digits", "--batch-size", "10", "--learners", "4", "--widths", "8"]
 SHORT = [*DIGITS, "--steps", "11", "--monitor-every", "4", "--lr", "0.3"]
 
 
+@pytest.mark.pictures
 def test_a_study_leaves_a_folder_per_algorithm_a_table_and_pictures(tmp_path, capsys):
     out = tmp_path / "study"
     assert main([*SHORT, "--out", str(out)]) == 0

@@ -9,6 +9,8 @@ import pytest
 from gossip.compare.command import main, parse
 from gossip.storage.folder import TRACE
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 SMALL = ["--dataset", "digits", "--epochs", "1", "--batch-size", "64", "--lr", "0.2"]
 
 

@@ -6,6 +6,8 @@ from gossip import run, trace
 from gossip.storage.folder import read_config, read_summary
 from gossip.storage.lock import locked
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 OPTIONS = [
     "--dataset",
     "digits",
