@@ -161,22 +161,27 @@ class Cluster:
         alone_since: float | None = None
         while True:
             try:
-                raised = future.exception(timeout=POLL)
-                break
+                return future.result(timeout=POLL)
             except self._timeouts:
-                self._check_alive()
+                self._refuse_slow(future)
+                if future.done():
+                    raise
+            self._check_alive()
             if self._workers():
                 alone_since = None
                 continue
             alone_since = alone_since or time.monotonic()
             if time.monotonic() - alone_since > self._patience:
                 raise self._nobody()
-        if isinstance(raised, self._timeouts):  # by what is the user's: no worker was lost
+
+    def _refuse_slow(self, future: Any) -> None:
+        """Tell a time-out of what is the user's, in the task itself, from a worker that is lost."""
+        raised = future.exception(timeout=POLL) if future.status == "error" else None
+        if isinstance(raised, self._timeouts):
             raise UserError(
                 f"the module, the loss or the data have timed out on a worker ({said(raised)}): "
                 "look at what they wait for there"
             ) from raised
-        return future.result(timeout=self._patience)
 
     def _send_problem(self) -> None:
         key = f"problem-{self._name}-{next(self._calls)}"
