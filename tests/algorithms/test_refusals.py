@@ -46,6 +46,8 @@ REFUSED = [
     ("slowmo", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("dpsgd", {"gossip": {"topology": "random-directed"}}, "cannot keep the mean"),
     ("choco-awc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
+    ("ssgd-injected", {"reliability": Reliability(on_nonfinite="skip")}, "leave one out"),
+    ("ssgd-injected", {"gossip": {"wire": "bf16"}}, "--wire full"),
 ]
 
 
@@ -68,6 +70,7 @@ FITS = [
     ("gt-semi-atc", {"compute": Compute(amp="bf16"), "rate": Rate(lr=0.1, optimizer="adam")}),
     ("sgp", {"gossip": {"topology": "random-directed"}}),
     ("sgp", {"gossip": {"topology": "pull"}}),
+    ("ssgd-injected", {"gossip": {"topology": "random-directed"}}),
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="fixed", scaling="adascale")}),
