@@ -67,7 +67,7 @@ runs were made on busy cores at the lowest priority, so their minutes say little
 [adadamp_curves.csv](results/adadamp_curves.csv).
 
 Errors are those of the final model on the 10,000 test images. A difference is the mean over seeds
-of differences between runs of one seed, in points of test error, ± half of Student's 95 % interval.
+of differences between runs of one seed, in points of test error, with Student's 95 % interval.
 """
 
 TIMES = """\
