@@ -15,7 +15,9 @@ from experiments.adadamp.groups import Measured, difference, error_at, first_at,
 from experiments.adadamp.methods import BASELINE, METHODS, PUBLISHED, SCHEDULES
 from experiments.adadamp.rows import SECONDS
 from experiments.common.claims import NEAR, Claim, Verdict
+from experiments.common.statistics import Criterion
 
+EQUAL = Criterion(-NEAR, NEAR)
 EXACT = 1e-12
 DIVERSE = 10.0
 """How many times larger gradient diversity is near the optimum than far from it."""
@@ -68,7 +70,7 @@ def as_accurate(made: Measured) -> Verdict:
     found = {name: difference(groups[name], groups[BASELINE]) for name in SCHEDULES}
     del found[BASELINE]
     text = ", ".join(f"{PUBLISHED[name]}: {d}" for name, d in found.items())
-    return all(d.within(NEAR) for d in found.values()), text
+    return all(EQUAL.verdict(d) == "yes" for d in found.values()), text
 
 
 def per_epoch(made: Measured) -> Verdict:
@@ -113,7 +115,7 @@ def pairs(*names: tuple[str, str]) -> Callable[[Measured], Verdict]:
             f"{METHODS[a].label} - {METHODS[b].label}: {d}"
             for (a, b), d in zip(names, found, strict=True)
         )
-        return all(d.within(NEAR) for d in found), text
+        return all(EQUAL.verdict(d) == "yes" for d in found), text
 
     return measured
 
@@ -126,7 +128,7 @@ def better(ours: str, theirs: str) -> Callable[[Measured], Verdict]:
         if not made.is_whole(*groups):
             return None
         found = difference(*groups)
-        return found.high < 0, f"{found} points"
+        return Criterion(high=0).verdict(found) == "yes", f"{found} points"
 
     return measured
 
@@ -142,7 +144,7 @@ def no_worse(ours: Sequence[str], theirs: str, share: float = 1.0) -> Callable[[
         for name, group in groups.items():
             found = difference(group, other)
             part = fmean(row.updates for row in group.values()) / base
-            met.append(found.high <= NEAR and part <= share)
+            met.append(Criterion(high=NEAR).verdict(found) == "yes" and part <= share)
             parts.append(f"{METHODS[name].label}: {found}, {100 * part:.0f} % of the updates")
         return all(met), "; ".join(parts)
 

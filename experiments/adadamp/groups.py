@@ -3,19 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
-from scipy.stats import t as student
 
 from experiments.adadamp.facts import Diversity, Schedule
 from experiments.adadamp.methods import BASELINE
 from experiments.adadamp.plan import chosen, key
 from experiments.adadamp.rows import Point, Row, errors_of
 from experiments.adadamp.size import Size
-
-LEVEL = 0.95
-"""Of the intervals."""
+from experiments.common import statistics
+from experiments.common.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -53,47 +51,20 @@ class Measured:
         return all(set(group) == set(self.size.seeds) for group in groups)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The mean of differences over seeds, in points, and its interval."""
-
-    mean: float
-    half: float
-
-    @property
-    def low(self) -> float:
-        """Lower end."""
-        return self.mean - self.half
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-        return self.mean + self.half
-
-    def within(self, margin: float) -> bool:
-        """Whether the whole interval lies within plus and minus the margin."""
-        return -margin <= self.low and self.high <= margin
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.2f} ± {self.half:.2f}"
-
-
-def difference(ours: dict[int, Row], theirs: dict[int, Row]) -> Difference:
+def difference(ours: dict[int, Row], theirs: dict[int, Row]) -> Estimate:
     """Test error of ours minus theirs, in points, by pairs of one seed (same samples and start).
 
-    The interval is Student's; a lost run has the error it ended with.
+    A lost run has the error it ended with.
+
+    Raises:
+        UserError: they have fewer than two seeds in common.
     """
-    return interval(
-        [100 * (ours[s].test_error - theirs[s].test_error) for s in ours if s in theirs]
+    pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+    return statistics.difference(
+        [100 * row.test_error for row, _ in pairs],
+        [100 * row.test_error for _, row in pairs],
+        paired=True,
     )
-
-
-def interval(values: Sequence[float]) -> Difference:
-    """Mean and Student's interval of independent values."""
-    if len(values) < 2:
-        return Difference(fmean(values) if values else math.nan, math.inf)
-    quantile = float(student.ppf((1 + LEVEL) / 2, len(values) - 1))
-    return Difference(fmean(values), quantile * stdev(values) / math.sqrt(len(values)))
 
 
 def error_at(curve: Sequence[Point], epoch: float) -> float:

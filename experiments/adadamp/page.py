@@ -62,12 +62,12 @@ of a seed.
 
 Commands: `python -m experiments.adadamp` makes tables and runs, in `runs/experiments/adadamp`, and
 goes on where it was stopped; `python -m experiments.publish` makes this page and its pictures. The
-runs were made on busy cores at the lowest priority, so their minutes say little. One
-row per run: [adadamp.csv](results/adadamp.csv); the schedules' evaluations:
+runs were made on busy cores at the lowest priority, so their minutes say little. One row per run:
+[adadamp.csv](results/adadamp.csv); the schedules' evaluations:
 [adadamp_curves.csv](results/adadamp_curves.csv).
 
 Errors are those of the final model on the 10,000 test images. A difference is the mean over seeds
-of differences between runs of one seed, in points of test error, ± half of Student's 95 % interval.
+of differences between runs of one seed, in points of test error, with Student's 95 % interval.
 """
 
 TIMES = """\
@@ -202,7 +202,7 @@ def _schedules(made: Measured) -> str:
             ])  # fmt: skip
     head = ["paper", "", "updates", "of 128's", "test error, %", "minus 128's", "training loss"]
     return (
-        f"## Five schedules, rate {base[min(base)].lr:g}\n\n"
+        f"## Five schedules, rate {_rate(made, BASELINE, base[min(base)])}\n\n"
         "![test error of the schedules](results/adadamp_schedules.png)\n\n" + markdown(head, lines)
     )
 

@@ -90,14 +90,18 @@ def _dampers(made: Measured) -> "Figure":
         axes.axhline(0, color=GREY, lw=1)
         for i, (name, method) in enumerate(compared(made.size).items()):
             group = made.tuned(name)
-            if not group or name in ("decay", "gradient-descent"):
+            if len(group.keys() & base.keys()) < 2 or name in ("decay", "gradient-descent"):
                 continue
             found = difference(group, base)
             updates = fmean(row.updates for row in group.values())
-            half = found.half if np.isfinite(found.half) else 0.0
             marker = "s" if method.shares else "o"
             axes.errorbar(
-                updates, found.mean, half, fmt=marker, color=f"C{i % 10}", label=method.label
+                updates,
+                found.value,
+                found.high - found.value,
+                fmt=marker,
+                color=f"C{i % 10}",
+                label=method.label,
             )
         axes.set_xscale("log")
         axes.set_xlabel("updates")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from experiments.adadamp import claims, command, facts, page, plan
-from experiments.adadamp.groups import Difference, Measured, error_at, first_at, interval
+from experiments.adadamp.groups import Measured, difference, error_at, first_at
 from experiments.adadamp.methods import BASELINE, METHODS, SCHEDULES, linear, updates
 from experiments.adadamp.rows import Point, Row, read
 from experiments.adadamp.size import FULL, SMOKE, Size
@@ -82,13 +82,12 @@ def test_gradient_diversity_of_two_gradients() -> None:
     assert facts.delta(torch.tensor([[1.0, 0.0], [0.0, 1.0]])) == pytest.approx(2.0)
 
 
-def test_an_interval_is_students() -> None:
-    found = interval([1.0, 2.0, 3.0])  # sd 1, t(0.975, 2) = 4.303
-    assert (found.mean, found.half) == pytest.approx((2.0, 4.302653 / 3**0.5))
-    assert interval([1.0]).half == float("inf")
-    assert Difference(0.5, 0.4).within(1.0)
-    assert not Difference(0.7, 0.4).within(1.0)
-    assert str(Difference(-0.5, 0.25)) == "-0.50 ± 0.25"
+def test_a_difference_is_of_runs_of_one_seed_in_points() -> None:
+    ours = {s: row(plan.key("geodamp", 0.01, s), test_error=0.1 + s / 100) for s in (1, 2, 3)}
+    theirs = {s: row(plan.key("decay", 0.01, s), test_error=0.1) for s in (0, 1, 2, 3)}
+    found = difference(ours, theirs)  # 1, 2, 3 points: sd 1, t(0.975, 2) = 4.303
+    half = 4.302653 / 3**0.5
+    assert found == pytest.approx((2.0, 2.0 - half, 2.0 + half))
 
 
 def test_a_curve_is_linear_between_evaluations() -> None:
