@@ -202,9 +202,15 @@ class TestChildren:
         assert "process 0 of a job of 2 has started this one, which is none of that job" in text
 
     @pytest.mark.timeout(MOST_SECONDS)
-    @pytest.mark.parametrize("words", ["topologies ring -n 4", "gossip.data list"])
-    def test_tools_run(self, from_a_rank, words):
-        assert from_a_rank("mpi", [sys.executable, "-m", *words.split()])
+    @pytest.mark.parametrize(
+        ("kind", "words"),
+        [
+            *(("mpi", words) for words in ("topologies ring -n 4", "gossip.data list")),
+            ("torch", "topologies ring -n 4"),
+        ],
+    )
+    def test_tools_run(self, from_a_rank, kind, words):
+        assert from_a_rank(kind, [sys.executable, "-m", *words.split()])
 
     @pytest.mark.timeout(MOST_SECONDS)
     def test_it_may_start_a_job_of_its_own(self, from_a_rank):
