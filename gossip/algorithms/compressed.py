@@ -59,6 +59,12 @@ class _Compressed(Method):
         """What a payload is of a row of many float32 numbers."""
         return self.per_step * self.operator.size(LARGE, 4) / (4 * LARGE)
 
+    @property
+    # pyrefly: ignore[bad-override]
+    def pattern(self) -> phases.Pattern:
+        """A payload's share of a row, after the gradient."""
+        return (phases.Gradient(), phases.Mix(self.share))
+
     def check(self, d: int) -> None:
         """Refuse an operator that does not fit a model of d numbers.
 
@@ -92,7 +98,18 @@ class _Compressed(Method):
 
 
 @dataclass(frozen=True)
-class ChocoAtc(_Compressed):
+class _Estimating(_Compressed):
+    """A method whose learners keep estimates of each other's weights, and are sent corrections."""
+
+    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
+        """All learners start from x [d], and know it of each other."""
+        rows = x.repeat(local, 1)
+        known = {"estimate": rows, "neighbours": rows}
+        return State(0, rows, self.optimizer(), {**self.start(rows), **known})
+
+
+@dataclass(frozen=True)
+class ChocoAtc(_Estimating):
     r"""CHOCO-SGD: neighbours know estimates of each other's weights, and are sent corrections.
 
     .. math::
@@ -111,17 +128,6 @@ class ChocoAtc(_Compressed):
     Reference: Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and gossip
     algorithms with compressed communication", ICML 2019, arXiv 1902.00340.
     """
-
-    @property
-    # pyrefly: ignore[bad-override]
-    def pattern(self) -> phases.Pattern:
-        """The payload's share of a row."""
-        return (phases.Gradient(), phases.Mix(self.share))
-
-    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
-        """All learners start from x [d], and know it of each other."""
-        rows = x.repeat(local, 1)
-        return State(0, rows, self.optimizer(), {"estimate": rows, "neighbours": rows})
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of anybody."""
@@ -226,12 +232,6 @@ class Dcd(_Compressed):
     """The operator and its numbers."""
     gamma: float = field(default=1.0, init=False)
 
-    @property
-    # pyrefly: ignore[bad-override]
-    def pattern(self) -> phases.Pattern:
-        """The payload's share of a row."""
-        return (phases.Gradient(), phases.Mix(self.share))
-
     def start(self, x: Tensor) -> Rows:
         """W w = w where all are alike."""
         return {"neighbours": x}
@@ -282,12 +282,6 @@ class DeepSqueeze(_Compressed):
     compressor: str = "int4"
     """The operator and its numbers."""
 
-    @property
-    # pyrefly: ignore[bad-override]
-    def pattern(self) -> phases.Pattern:
-        """The payload's share of a row."""
-        return (phases.Gradient(), phases.Mix(self.share))
-
     def start(self, x: Tensor) -> Rows:
         """No error yet."""
         return {"error": torch.zeros_like(x)}
@@ -315,7 +309,7 @@ class DeepSqueeze(_Compressed):
 
 
 @dataclass(frozen=True)
-class Beer(_Compressed):
+class Beer(_Estimating):
     r"""BEER: compressed gradient tracking, with an estimate of weights and one of trackers.
 
     .. math::
@@ -345,12 +339,6 @@ class Beer(_Compressed):
     def pattern(self) -> phases.Pattern:
         """The payloads' share of a row."""
         return (phases.Overlapped(phases.Mix(self.share), phases.Gradient()),)
-
-    def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
-        """All learners start from x [d], and know it of each other."""
-        rows = x.repeat(local, 1)
-        known = {"estimate": rows, "neighbours": rows}
-        return State(0, rows, self.optimizer(), {**self.start(rows), **known})
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of anybody, and no gradient yet: v becomes the first one."""
