@@ -124,9 +124,8 @@ class Sampler:
         if self.replacement:
             return np.stack([self._drawn(learner, t) for learner in self.hosted])
         if self._is_shared:
-            first = self.drawn_before(t) + self.hosted.start * self.batch_size
-            positions = first + np.arange(len(self.hosted) * self.batch_size)
-            return self._orders.take(positions[None]).reshape(len(self.hosted), self.batch_size)
+            part = range(self.hosted.start * self.batch_size, self.hosted.stop * self.batch_size)
+            return self.stretch(t, part).reshape(len(self.hosted), self.batch_size)
         return self._orders.take(self._walked_before(t) + np.arange(self.batch_size)[None])
 
     def stretch(self, t: int, part: range) -> np.ndarray:
