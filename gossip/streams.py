@@ -37,6 +37,9 @@ COMPRESSION = 11
 """What compressors draw, one part of a message after the other: (seed, COMPRESSION, learner, step,
 part)."""
 
+MASK = 15
+"""Which coordinates SPARTA averages: (seed, MASK, step), or (seed, MASK, cycle)."""
+
 PASS = 9
 """What a model draws in a training pass, such as Dropout's masks: (seed, PASS, learner, step)."""
 

@@ -13,6 +13,8 @@ TEXTS = [
     if path.suffix in (".py", ".md")
 ]
 FIRST_AUTHORS = {
+    "SC 2019": "You",
+    "WWW 2022": "Ko",
     "arXiv 1607.03218": "Nedic",
     "arXiv 1608.03983": "Loshchilov",
     "arXiv 1610.02132": "Alistarh",
@@ -22,12 +24,14 @@ FIRST_AUTHORS = {
     "arXiv 1710.06952": "Lian",
     "arXiv 1803.06443": "Tang",
     "arXiv 1803.07068": "Tang",
+    "arXiv 1808.07217": "Lin",
     "arXiv 1811.10792": "Assran",
     "arXiv 1812.06162": "McCandlish",
     "arXiv 1902.00340": "Koloskova",
     "arXiv 1904.00962": "You",
     "arXiv 1905.03817": "Yu",
     "arXiv 1907.07346": "Tang",
+    "arXiv 1907.08610": "Zhang",
     "arXiv 1907.09356": "Koloskova",
     "arXiv 1910.00643": "Wang",
     "arXiv 1910.08222": "Sievert",
@@ -39,9 +43,11 @@ FIRST_AUTHORS = {
     "arXiv 2201.13320": "Zhao",
     "arXiv 2209.15505": "Takezawa",
     "arXiv 2311.08105": "Douillard",
+    "arXiv 2501.18512": "Douillard",
     "arXiv 2501.19082": "Hu",
-    "SC 2019": "You",
-    "WWW 2022": "Ko",
+    "arXiv 2502.12996": "Kale",
+    "arXiv 2506.10911": "Kolehmainen",
+    "arXiv 2508.15706": "Sarfi",
 }
 """By what stands for the work in a citation: its number or its venue."""
 NAMED = re.compile(

@@ -10,11 +10,14 @@ from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.injected import Injected
 from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
 from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
-from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
+from gossip.algorithms.outer import DiLoCo, Lookahead, Outer, PostLocal, SlowMo
+from gossip.algorithms.partners import Gasloc, NoLoCo
 from gossip.algorithms.push_sum import PushDiging, Sgp
 from gossip.algorithms.relay import Relay
+from gossip.algorithms.sparse_rounds import SparseLoCo, Sparta
 from gossip.algorithms.ssgd import Ssgd
 from gossip.algorithms.ssgd_star import NOISE_MODES, SsgdStar
+from gossip.algorithms.streaming import Eager, Streaming
 from gossip.algorithms.tracking import TrackingAtc, TrackingAwc, TrackingSemi
 
 ORDERS = {"awc": Dpsgd, "atc": DpsgdAtc}
@@ -49,8 +52,16 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "deepsqueeze": DeepSqueeze,
             "beer": Beer,
             "local-sgd": Outer,
+            "post-local-sgd": PostLocal,
+            "lookahead": Lookahead,
             "slowmo": SlowMo,
             "diloco": DiLoCo,
+            "diloco-eager": Eager,
+            "streaming-diloco": Streaming,
+            "noloco": NoLoCo,
+            "gasloc": Gasloc,
+            "sparta": Sparta,
+            "sparseloco": SparseLoCo,
         }.items()
     },
 }

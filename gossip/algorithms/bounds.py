@@ -15,3 +15,13 @@ def share_below_one(name: str, value: float) -> None:
     """
     if not 0 <= value < 1:
         raise UserError(f"{name}={value}: it is a decay, in [0, 1)")
+
+
+def share_at_most_one(name: str, value: float) -> None:
+    """Refuse a share outside [0, 1].
+
+    Raises:
+        UserError: it is.
+    """
+    if not 0 <= value <= 1:
+        raise UserError(f"{name}={value}: it is a share, in [0, 1]")

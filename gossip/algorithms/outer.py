@@ -3,17 +3,19 @@ r"""Rounds: H inner steps alone, then an outer optimizer on what all have done i
 With theta the weights at the beginning of a round and x_j learner j's at its end, the
 pseudo-gradient is Delta_j = theta - x_j, which points uphill as a gradient does, and its mean
 \bar Delta is what the outer optimizer takes. Local SGD, SlowMo, DiLoCo and (for one learner)
-Lookahead differ in that optimizer alone.
+Lookahead differ in that optimizer alone; others differ in when learners meet (`streaming`), whom
+they meet (`partners`) and what they send (`sparse_rounds`).
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import NO_ROWS, Gradient, Method, Rate, Rows, State, Step
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
@@ -21,6 +23,22 @@ from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
 
 FORMS = ("nesterov", "heavy-ball", "slowmo")
+
+
+class Now(NamedTuple):
+    """Where the learners are after t steps, when they may meet."""
+
+    t: int
+    x: Tensor
+    """Weights after the inner step, [local, d]."""
+    rows: Rows
+    """What is kept."""
+    lr: "float | Tensor"
+    """Of the step."""
+    w: csr_array
+    """W of the step."""
+    comm: Communicator
+    optimizer: FlatOptimizer
 
 
 @dataclass(frozen=True)
@@ -93,22 +111,39 @@ class Outer(Method):
         rate: Rate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
-        """Step alone; at the end of a round take the outer step."""
+        """Step alone; then what the learners do together."""
         gradients = gradient(state.x)
         lr = rate(state.x, gradients)
-        x_next = state.optimizer.step(state.x, gradients.values, lr)
-        rows = state.rows
-        if (state.step + 1) % self.every == 0:
-            x_next, rows = self._outer(comm.mean(x_next), rows, lr)
+        direction = self.direction(gradients.values, state.step, comm)
+        x_next = state.optimizer.step(state.x, direction, lr)
+        now = Now(state.step + 1, x_next, state.rows, lr, w, comm, state.optimizer)
+        x_next, rows = self.meet(now)
         return (
             State(state.step + 1, x_next, state.optimizer, rows),
             Step(state.x, gradients.values, gradients.losses, state.x, lr),
         )
 
-    def _outer(self, mean: Tensor, rows: Rows, lr: "float | Tensor") -> tuple[Tensor, Rows]:
-        """The next theta, from the mean of the weights [d], and what is kept."""
-        theta, v = rows["anchor"], rows["momentum"]
-        delta = theta - mean
+    def direction(self, gradients: Tensor, t: int, comm: Communicator) -> Tensor:
+        """What the inner optimizer takes in step t, [local, d]."""
+        return gradients
+
+    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+        """What the learners do together: at the end of a round the outer step, else nothing."""
+        if now.t % self.every:
+            return now.x, now.rows
+        agreed, kept = self.agree(now)
+        theta, v = self.outer(agreed, now.rows["anchor"], now.rows["momentum"], now.lr)
+        return theta, {**kept, "anchor": theta, "momentum": v}
+
+    def agree(self, now: Now) -> tuple[Tensor, Rows]:
+        """Where the round has led all, [d] or [local, d], and what is kept of finding out."""
+        return now.comm.mean(now.x), NO_ROWS
+
+    def outer(
+        self, agreed: Tensor, theta: Tensor, v: Tensor, lr: "float | Tensor"
+    ) -> tuple[Tensor, Tensor]:
+        """The next theta and v, from where the round has led."""
+        delta = theta - agreed
         if self.form == "slowmo":
             alpha = max(float(lr), SMALLEST_RATE)
             v = self.mu * v + delta / alpha
@@ -116,10 +151,9 @@ class Outer(Method):
         else:
             v = self.mu * v + delta
             ahead = self.mu * v if self.form == "nesterov" else v - delta
-        theta = theta - self.eta * (delta + ahead)
         if self.eta == 1 and self.mu == 0:
-            theta = mean.expand_as(theta).contiguous()  # the mean itself, to the bit
-        return theta, {"anchor": theta, "momentum": v}
+            return agreed.expand_as(theta).contiguous(), v  # where it has led, to the bit
+        return theta - self.eta * (delta + ahead), v
 
 
 @dataclass(frozen=True)
@@ -166,3 +200,65 @@ class SlowMo(Outer):
     """mu, the outer momentum."""
     form: str = "slowmo"
     """One of `FORMS`."""
+
+
+@dataclass(frozen=True)
+class Lookahead(Outer):
+    r"""Lookahead: `Outer` without momentum that goes half of the way, eta = 0.5.
+
+    .. math:: \theta \leftarrow \theta + \eta (\bar x - \theta), \qquad x_j \leftarrow \theta
+
+    For one learner it is the method of the paper, whose defaults these are (H = 5); for several the
+    slow weights are common to all.
+
+    Reference: Zhang, Lucas, Ba, Hinton, "Lookahead optimizer: k steps forward, 1 step back",
+    NeurIPS 2019, arXiv 1907.08610.
+    """
+
+    every: int = 5
+    """H, steps of a round."""
+    eta: float = 0.5
+    """eta, the outer learning rate."""
+
+
+@dataclass(frozen=True)
+class PostLocal(Outer):
+    r"""Post-local SGD: gradients averaged at every step in the beginning, `Outer` behind it.
+
+    .. math:: u_j = \mathrm{OPT}_j(x_j, \bar g) - x_j \text{ in the first } T_0 \text{ steps}
+
+    In them all learners are SSGD, and alike, their optimizers too. Rounds end H, 2H, ... steps
+    after them.
+
+    - sent: an average of one row, at every one of the first T_0 steps, then every H steps
+    - defaults: T_0 = 100 (ours), H = 8
+
+    Reference: Lin, Stich, Patel, Jaggi, "Don't use large mini-batches, use local SGD", ICLR 2020,
+    arXiv 1808.07217.
+    """
+
+    after: int = 100
+    """T_0, the first steps."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        super().__post_init__()
+        if self.after < 0:
+            raise UserError(f"after={self.after}: it is a number of steps, 0 or more")
+
+    @property
+    # pyrefly: ignore[bad-override]
+    def pattern(self) -> phases.Pattern:
+        """A gradient, and an average of gradients or sometimes of weights."""
+        rounds = phases.Every(self.every, phases.Mean(), after=self.after)
+        return (phases.Gradient(), phases.Until(self.after, phases.Mean()), rounds)
+
+    def direction(self, gradients: Tensor, t: int, comm: Communicator) -> Tensor:
+        """The mean gradient in the beginning, then the learner's own."""
+        return comm.mean(gradients).repeat(len(gradients), 1) if t < self.after else gradients
+
+    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+        """Rounds begin behind the first steps."""
+        if now.t <= self.after:
+            return now.x, {**now.rows, "anchor": now.x}
+        return super().meet(now._replace(t=now.t - self.after))

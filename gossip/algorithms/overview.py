@@ -42,19 +42,28 @@ def sent(pattern: phases.Pattern) -> str:
 def _said(phase: phases.Phase) -> str:
     match phase:
         case phases.Mix(rows=rows, numbers=numbers):
-            times = "" if rows == 1 else f"{rows:.3g} "
-            return f"{times}M deg" + (" + deg numbers" if numbers else "")
+            return f"{_times(rows)}M deg" + (" + deg numbers" if numbers else "")
         case phases.Mean(rows=0, numbers=numbers):
             return f"{numbers} numbers"
-        case phases.Mean():
-            return "2 M (n - 1)/n"
-        case phases.Exchange():
-            return "M (n - 1)"
+        case phases.Mean(rows=rows):
+            return f"{_times(rows, '2')} M (n - 1)/n"
+        case phases.Exchange(rows=rows):
+            return f"{_times(rows)}M (n - 1)"
+        case phases.Partner(rows=rows):
+            return f"{_times(rows)}M to one other"
         case phases.Overlapped(first=first):
             return f"{_said(first)}, while it computes"
         case phases.Every(steps=steps, phase=inner):
-            return f"{_said(inner)} every {steps} steps"
+            return f"{_said(inner)} every {steps} steps" if steps > 1 else _said(inner)
+        case phases.Until(steps=steps, phase=inner):
+            return f"{_said(inner)} in the first {steps} steps"
     return ""
+
+
+def _times(rows: float, one: str = "") -> str:
+    """So many rows, as a factor; `one` for a single one."""
+    factor = float(one or 1) * rows
+    return one if rows == 1 else f"{factor:.3g}" + ("" if one else " ")
 
 
 def _kept(made: Algorithm) -> list[str]:

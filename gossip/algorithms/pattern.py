@@ -38,6 +38,17 @@ class Mean:
 class Exchange:
     """Every learner sends its row to every other, whatever W is, and waits for all of theirs."""
 
+    rows: float = 1.0
+    """Rows of d numbers that a message holds."""
+
+
+@dataclass(frozen=True)
+class Partner:
+    """Every learner swaps rows with one other, the pairs drawn anew each time, whatever W is."""
+
+    rows: float = 1.0
+    """Rows of d numbers that a message holds."""
+
 
 @dataclass(frozen=True)
 class Overlapped:
@@ -63,13 +74,27 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Every:
-    """A phase of every k-th step only: those t with t + 1 a multiple of `steps`."""
+    """A phase of every k-th step only: those t with t + 1 - after = k, 2 k, ..."""
 
     steps: int
-    phase: "Mix | Mean"
+    phase: "Mix | Mean | Exchange | Partner"
+    after: int = 0
+    """Steps before the first of them is counted."""
+
+    def due(self, t: int) -> bool:
+        """Whether step t has it."""
+        return t >= self.after and (t + 1 - self.after) % self.steps == 0
 
 
-Phase = Gradient | Mix | Mean | Exchange | Overlapped | Pairwise | Every
+@dataclass(frozen=True)
+class Until:
+    """A phase of the first so many steps only."""
+
+    steps: int
+    phase: Mean
+
+
+Phase = Gradient | Mix | Mean | Exchange | Partner | Overlapped | Pairwise | Every | Until
 Pattern = tuple[Phase, ...]
 """One step."""
 
@@ -89,6 +114,6 @@ def message(phase: Phase) -> Phase:
     match phase:
         case Overlapped(first=first):
             return first
-        case Every(phase=inner):
+        case Every(phase=inner) | Until(phase=inner):
             return inner
     return phase

@@ -28,6 +28,8 @@ class Properties:
     """Whether it divides by the learning rate, which then is one number for the whole model."""
     leaves_out: bool = True
     """Whether a learner may leave out a step whose gradient is not finite."""
+    mixes_every: int = 1
+    """Steps from one W(t) that it multiplies by to the next."""
     rounds: bool = True
     """Whether rows may travel rounded to half precision."""
     survives: bool = True

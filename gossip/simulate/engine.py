@@ -6,8 +6,9 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 - Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
 - Mean: max_k S_k + T_allreduce
 - Exchange: as Mix, with all others as in-neighbours
+- Partner: as Mix, with one other, drawn anew
 - Overlapped: the later of the two, both begun at S_j
-- Every: its phase in every k-th step, nothing in the others
+- Every: its phase in every k-th step, nothing in the others; Until: in the first steps
 
 Each costs O(n deg) a step; nothing of a step is kept but sums.
 
@@ -16,7 +17,6 @@ Reference: Baccelli et al., "Synchronization and linearity", 1992 (max-plus recu
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from gossip.algorithms import pattern as phases
 from gossip.comm.costs import NOTHING
@@ -25,6 +25,8 @@ from gossip.simulate.edges import Edges, Remembered
 from gossip.simulate.pairs import pairwise
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
+from topologies.matrices import average
+from topologies.random_pairs import matching
 
 NUMBER = 4
 """Bytes of a single number beside a row."""
@@ -48,7 +50,8 @@ class _Common:
         self._setting = setting
         self._edges: dict[float, Remembered] = {}
         self._means: dict[float, Cost] = {}
-        self._all: Remembered | None = None
+        self._all: dict[float, Remembered] = {}
+        self._pairs: dict[float, Remembered] = {}
         self.sent = NOTHING
         self.busy = np.zeros(setting.n)
 
@@ -72,14 +75,18 @@ class _Common:
                 return ready + seconds
             case phases.Mix(rows=rows, numbers=numbers):
                 return self._arrived(self._mix(rows, numbers).at(t), ready, t)
-            case phases.Exchange():
-                return self._arrived(self._exchange().at(0), ready, t)
+            case phases.Exchange(rows=rows):
+                return self._arrived(self._exchange(rows).at(0), ready, t)
+            case phases.Partner(rows=rows):
+                return self._arrived(self._partners(rows).at(t), ready, t)
             case phases.Mean(rows=rows, numbers=numbers):
                 cost = self._mean(rows * self._setting.row_bytes + NUMBER * numbers)
                 self.sent += cost.sent
                 return np.full_like(ready, ready.max() + cost.seconds)
-            case phases.Every(steps=steps, phase=inner):
-                return self._after(inner, ready, t) if (t + 1) % steps == 0 else ready
+            case phases.Every(phase=inner):
+                return self._after(inner, ready, t) if phase.due(t) else ready
+            case phases.Until(steps=steps, phase=inner):
+                return self._after(inner, ready, t) if t < steps else ready
             case phases.Overlapped(first=first, second=second):
                 return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
         raise TypeError(f"{phase} is no phase of a step in common")
@@ -88,13 +95,22 @@ class _Common:
         self.sent += edges.sent
         return edges.arrive(ready, edges.late(self._setting.seed, t))
 
-    def _exchange(self) -> Remembered:
+    def _exchange(self, rows: float) -> Remembered:
         """Messages of all to all."""
-        if self._all is None:
+        if rows not in self._all:
             setting = self._setting
-            everybody = csr_array(np.full((setting.n, setting.n), 1 / setting.n))
-            self._all = Remembered(lambda t: everybody, setting.row_bytes, setting.network)
-        return self._all
+            everybody = average(setting.n)
+            m = rows * setting.row_bytes
+            self._all[rows] = Remembered(lambda t: everybody, m, setting.network)
+        return self._all[rows]
+
+    def _partners(self, rows: float) -> Remembered:
+        """Messages between the two of each pair."""
+        if rows not in self._pairs:
+            setting = self._setting
+            drawn = matching(setting.n, seed=setting.seed).matrix
+            self._pairs[rows] = Remembered(drawn, rows * setting.row_bytes, setting.network)
+        return self._pairs[rows]
 
     def _mix(self, rows: float, numbers: int) -> Remembered:
         setting, m = self._setting, rows * self._setting.row_bytes + NUMBER * numbers

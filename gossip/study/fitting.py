@@ -1,5 +1,6 @@
 """Whether a method can be run with this topology, optimizer and policy: from its properties."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,14 @@ def _of_topology(wanted: Properties, config: Config, topology: Topology) -> Iter
         yield (
             f"needs the same W at every step, and {what} changes it; use --topology ring, torus "
             "or another that is static, with --mix-every 1"
+        )
+    period = topology.period or 1
+    met = period // math.gcd(wanted.mixes_every, period)
+    if met < period:
+        yield (
+            f"mixes every {wanted.mixes_every} steps, so of the {period} matrices of topology "
+            f"{name} only {met} would ever be used; use an every= that has no divisor in common "
+            "with them, or a topology that is static or random"
         )
 
 

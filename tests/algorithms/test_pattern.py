@@ -17,10 +17,10 @@ from gossip.comm import costs
 from gossip.comm.base import Traffic, messages
 from gossip.comm.stacked import Stacked
 from gossip.task import Gradients
-from tests.fits import topologies_of
+from tests.fits import SHORT, topologies_of
 from tests.problems import optimizer, quadratic
 
-N, D = 6, 5
+N, D, STEPS = 6, 6, 9
 
 
 class Recording(Stacked):
@@ -51,7 +51,7 @@ def expected(pattern: phases.Pattern, t: int) -> list[str]:
         match phase:
             case phases.Gradient():
                 calls += ["gradient"]
-            case phases.Mix() | phases.Exchange():
+            case phases.Mix() | phases.Exchange() | phases.Partner():
                 calls += ["start", "wait"]
             case phases.Mean():
                 calls += ["mean"]
@@ -64,10 +64,13 @@ def at(pattern: phases.Pattern, t: int) -> list[phases.Phase]:
     """The phases of step t."""
     found = []
     for phase in pattern:
-        if not isinstance(phase, phases.Every):
-            found.append(phase)
-        elif (t + 1) % phase.steps == 0:
-            found.append(phase.phase)
+        match phase:
+            case phases.Every(steps=steps, phase=inner, after=after):
+                found += [inner] if t + 1 in range(after + steps, 99, steps) else []
+            case phases.Until(steps=steps, phase=inner):
+                found += [inner] if t < steps else []
+            case _:
+                found.append(phase)
     return found
 
 
@@ -93,13 +96,18 @@ def sent(algorithm: Any, w: csr_array, t: int) -> float:
                 total += costs.mix(messages(w), size).bytes
             case phases.Mean():
                 total += costs.mean(N, 8 * (D * phase.rows + phase.numbers)).bytes
-            case phases.Exchange():
-                total += costs.mix(N - 1, 8 * D).bytes
+            case phases.Exchange(rows=rows):
+                size = 8 * D * rows
+                if hasattr(algorithm, "payload_bytes"):
+                    size = algorithm.payload_bytes(D, 8)
+                total += costs.mix(N - 1, size).bytes
+            case phases.Partner(rows=rows):
+                total += costs.mix(1, 8 * D * rows).bytes
     return total
 
 
 def settings(order: str = "awc", mode: str = "eval") -> Settings:
-    return Settings(order, 0.1, mode, 0, {"every": "2"})
+    return Settings(order, 0.1, mode, 0, SHORT)
 
 
 VARIED = ("dpsgd", "ssgd-star", "ssgd-injected")
@@ -125,11 +133,13 @@ def test_a_step_makes_the_calls_of_its_pattern_and_sends_what_they_cost(name, ch
 
     state = algorithm.init(torch.ones(D, dtype=torch.float64), N)
     w = topologies.build(topologies_of(name)[0], N).matrix(0)
-    for _ in range(2):
+    stated: list[str] = []
+    for t in range(STEPS):
         state, _ = algorithm.step(state, gradient, w, lambda *_: 0.1, comm)
-    assert once(calls) == [*expected(algorithm.pattern, 0), *expected(algorithm.pattern, 1)]
+        stated += expected(algorithm.pattern, t)
+    assert once(calls) == stated
     assert calls, "a pattern that is empty would say nothing"
-    formulas = sent(algorithm, w, 0) + sent(algorithm, w, 1)
+    formulas = sum(sent(algorithm, w, t) for t in range(STEPS))
     assert comm.traffic.bytes_sent_per_learner == pytest.approx(formulas)
 
 

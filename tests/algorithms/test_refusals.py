@@ -46,6 +46,18 @@ REFUSED = [
     ("slowmo", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("dpsgd", {"gossip": {"topology": "random-directed"}}, "cannot keep the mean"),
     ("choco-awc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
+    ("gasloc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
+    (
+        "gasloc",
+        {
+            "gossip": {
+                "topology": "one-peer-exponential",
+                "algorithm_options": ("mu=0", "every=6"),
+            }
+        },
+        "only 1 would ever be used",
+    ),
+    ("sparseloco", {"gossip": {"wire": "bf16"}}, "--wire full"),
     ("ssgd-injected", {"reliability": Reliability(on_nonfinite="skip")}, "leave one out"),
     ("ssgd-injected", {"gossip": {"wire": "bf16"}}, "--wire full"),
 ]
@@ -71,6 +83,17 @@ FITS = [
     ("sgp", {"gossip": {"topology": "random-directed"}}),
     ("sgp", {"gossip": {"topology": "pull"}}),
     ("ssgd-injected", {"gossip": {"topology": "random-directed"}}),
+    ("gasloc", {"gossip": {"topology": "matching", "algorithm_options": ("mu=0",)}}),
+    (
+        "gasloc",
+        {
+            "gossip": {
+                "topology": "one-peer-exponential",
+                "algorithm_options": ("mu=0", "every=5"),
+            }
+        },
+    ),
+    ("noloco", {"gossip": {"topology": "random-directed"}}),
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="fixed", scaling="adascale")}),

@@ -111,6 +111,24 @@ def test_an_exchange_of_all_with_all_is_a_mixing_by_the_complete_graph():
     assert timeline.sent_per_step == pytest.approx(costs.mix(n - 1, M))
 
 
+def test_partners_swap_whatever_w_is():
+    n, c = 6, 0.05
+    made = setting("ssgd", n, "ring", network=flat(), compute=Compute(n, c))
+    swap = replace(made, pattern=(phases.Gradient(), phases.Partner(2)))
+    timeline = simulate(swap, 10)
+    assert timeline.seconds_per_step == pytest.approx(c + ALPHA + 2 * M * BETA)
+    assert timeline.sent_per_step == pytest.approx(costs.mix(1, 2 * M))
+
+
+def test_rounds_may_begin_late_and_phases_end():
+    """Averages in steps 0 to 2, then after steps 3 + 4 and 3 + 8."""
+    n = 6
+    made = setting("ssgd", n, network=flat(), compute=Compute(n, 0.0))
+    rounds = phases.Every(4, phases.Mean(), after=3)
+    timeline = simulate(replace(made, pattern=(phases.Until(3, phases.Mean()), rounds)), 12)
+    assert timeline.sent_per_step == pytest.approx(tuple(5 / 12 * x for x in costs.mean(n, M)))
+
+
 def test_numbers_beside_an_average_are_averaged_with_it():
     n, m = 6, 3 * NUMBER
     made = setting("ssgd", n, network=flat(), compute=Compute(n, 0.0))
