@@ -46,6 +46,7 @@ FIRST_AUTHORS = {
     "arXiv 2501.18512": "Douillard",
     "arXiv 2501.19082": "Hu",
     "arXiv 2502.12996": "Kale",
+    "arXiv 2502.16982": "Liu",
     "arXiv 2506.10911": "Kolehmainen",
     "arXiv 2508.15706": "Sarfi",
 }

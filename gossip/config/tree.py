@@ -177,9 +177,9 @@ class Rate:
     layer_ratio_limits: Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER")] = None
     """Limits of the layer ratio (default: fixed 0.1 10; quantile 0.1 0.9)."""
     optimizer: Annotated[str, names(OPTIMIZERS)] = "sgd"
-    """Optimizer of torch.optim, or lars, larc, lamb; acts on each learner's own weights."""
+    """Optimizer of torch.optim, or lars, larc, lamb, muon; acts on each learner's own weights."""
     momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """Momentum of sgd (default 0), nesterov, lars and larc (0.9), rmsprop (0)."""
+    """Momentum of sgd (default 0), nesterov, lars and larc (0.9), muon (0.95), rmsprop (0)."""
     weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
     """Weight decay lambda, at the learner's own weights (default 0; lars 1e-4)."""
     optimizer_options: tuple[str, ...] = ()

@@ -10,8 +10,9 @@ from gossip.optim.flat import FlatOptimizer
 from gossip.optim.lamb import Lamb
 from gossip.optim.larc import Larc
 from gossip.optim.lars import Lars
+from gossip.optim.muon import Muon
 
-__all__ = ["OPTIMIZERS", "FlatOptimizer", "Kind", "Lamb", "Larc", "Lars"]
+__all__ = ["OPTIMIZERS", "FlatOptimizer", "Kind", "Lamb", "Larc", "Lars", "Muon"]
 
 
 class Kind(NamedTuple):
@@ -40,5 +41,6 @@ OPTIMIZERS: dict[str, Kind] = {
     "lars": Kind(Lars, elementwise=False),
     "larc": Kind(Larc, elementwise=False),
     "lamb": Kind(Lamb, elementwise=False),
+    "muon": Kind(Muon, elementwise=False),
 }
 """What `--optimizer` offers. A new one is a line here."""

@@ -103,7 +103,7 @@ def test_a_step_writes_neither_weights_nor_gradients(name, lr):
 
 
 @pytest.mark.parametrize("lr", [0.1, PER_LAYER, PER_ROW_AND_LAYER], ids=["one", "layer", "row"])
-@pytest.mark.parametrize("name", ["lars", "larc", "lamb"])
+@pytest.mark.parametrize("name", ["lars", "larc", "lamb", "muon"])
 def test_no_number_of_a_layer_is_read_back_from_the_device(name, lr):
     # A meta tensor has no numbers, so asking for one raises.
     x = torch.empty(ROWS, 15, device="meta")
