@@ -5,7 +5,7 @@ the weights moves by the mean increment whatever C leaves out, for what is added
 taken from others. Averaging C(w) itself would lose the mean, and w + (W - I) C(w) stalls.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -332,6 +332,7 @@ class Beer(_Estimating):
     communication compression", NeurIPS 2022, arXiv 2201.13320.
     """
 
+    properties: ClassVar[Properties] = replace(_Compressed.properties, steers=True)
     per_step: ClassVar[int] = 2
 
     @property

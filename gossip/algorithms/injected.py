@@ -49,7 +49,9 @@ class Injected(Method):
     """
 
     shared: ClassVar[bool] = True
-    properties: ClassVar[Properties] = Properties(leaves_out=False, rounds=False, survives=False)
+    properties: ClassVar[Properties] = Properties(
+        leaves_out=False, rounds=False, survives=False, own_points=False
+    )
 
     noise: str = "own"
     """One of `NOISES`, or twin."""

@@ -7,7 +7,7 @@ Lookahead differ in that optimizer alone; others differ in when learners meet (`
 they meet (`partners`) and what they send (`sparse_rounds`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -245,6 +245,12 @@ class PostLocal(Outer):
         super().__post_init__()
         if self.after < 0:
             raise UserError(f"after={self.after}: it is a number of steps, 0 or more")
+
+    @property
+    # pyrefly: ignore[bad-override]
+    def properties(self) -> Properties:
+        """At first the optimizer takes the mean gradient."""
+        return replace(super().properties, steers=True)
 
     @property
     # pyrefly: ignore[bad-override]

@@ -24,6 +24,10 @@ class Properties:
     """Whether the graph has to be a tree."""
     own_momentum: bool = False
     """Whether the method has a momentum of its own, and takes plain SGD beside it."""
+    steers: bool = False
+    """Whether the optimizer takes something else than its learner's gradient: a tracker, a mean."""
+    own_points: bool = True
+    """Whether a step takes one gradient of each learner, at its own weights."""
     one_rate: bool = False
     """Whether it divides by the learning rate, which then is one number for the whole model."""
     leaves_out: bool = True

@@ -88,7 +88,9 @@ class PushDiging(Method):
     over time-varying graphs", 2017, arXiv 1607.03218.
     """
 
-    properties: ClassVar[Properties] = Properties(columns="any", leaves_out=False, rounds=False)
+    properties: ClassVar[Properties] = Properties(
+        columns="any", leaves_out=False, rounds=False, steers=True
+    )
     pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2, numbers=1))
 
     def start(self, x: Tensor) -> Rows:

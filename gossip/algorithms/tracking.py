@@ -39,7 +39,9 @@ class TrackingAwc(Method):
     over time-varying graphs", 2017, arXiv 1607.03218.
     """
 
-    properties: ClassVar[Properties] = Properties(columns="always", leaves_out=False, rounds=False)
+    properties: ClassVar[Properties] = Properties(
+        columns="always", leaves_out=False, rounds=False, steers=True
+    )
     pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(2), phases.Gradient()),)
 
     def start(self, x: Tensor) -> Rows:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
+from gossip.algorithms import Algorithm
 from gossip.comm.base import Communicator, Traffic
 from gossip.comm.startup.together import on_all
 from gossip.errors import UserError, one_of
@@ -15,12 +16,15 @@ from gossip.wrapper import saving, statistics
 from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
+from gossip.wrapper.methods import Method, check, method
 from gossip.wrapper.options import (
     agree_on_call,
     agree_on_options,
+    check_alone,
     check_link,
     check_mix_every,
     topology_for,
+    unknown,
 )
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
@@ -61,8 +65,12 @@ class Gossip(nn.Module):
         topology: a name (`python -m topologies` lists them), a file, a module:function; or, of as
             many learners as there are processes, a `topologies.Topology`, a mixing matrix, a
             networkx graph, or a list of matrices or graphs.
-        order: "awc", averaging while computing, or "atc", adapt-then-combine: w <- W (w + u),
-            with W = 11^T/n the same as `DistributedDataParallel` for SGD with momentum.
+        algorithm: "dpsgd", or another of `gossip.algorithms.ALGORITHMS` whose step takes one
+            gradient of each learner at its own weights ("diloco", "qg-dsgdm", "sgp", ...): the
+            harness's step, behind the optimizer's. Those with a momentum or a tracker of their own
+            need SGD without momentum.
+        order: of dpsgd: "awc", averaging while computing, or "atc", adapt-then-combine: w <- W
+            (w + u), with W = 11^T/n the same as `DistributedDataParallel` for SGD with momentum.
         mix_every: H; only every H-th step mixes, with the topology's next matrix.
         buffers: of the mean model, see `average`: "average", those of all learners averaged;
             "local", each learner's own; "recalibrate", BatchNorm's measured anew.
@@ -72,6 +80,7 @@ class Gossip(nn.Module):
         backend: "auto", or another of `gossip.comm.connect.BACKENDS`.
         timeout: seconds that a process may wait for others before the job ends; 0: for ever.
             That of a script's first wrapper holds for all.
+        options: of the algorithm, such as every=100.
 
     Raises:
         UserError: options or parameters that do not fit, or that differ between processes.
@@ -82,6 +91,7 @@ class Gossip(nn.Module):
         module: nn.Module,
         topology: Any = "one-peer-exponential",
         *,
+        algorithm: str = "dpsgd",
         order: str = "awc",
         mix_every: int = 1,
         buffers: str = "average",
@@ -90,6 +100,7 @@ class Gossip(nn.Module):
         seed: int = 0,
         backend: str = "auto",
         timeout: float = 600.0,
+        **options: Any,
     ) -> None:
         super().__init__()
         if not isinstance(module, nn.Module):
@@ -98,16 +109,35 @@ class Gossip(nn.Module):
         link = connected(backend, timeout, device_of(module.parameters()))
         comm = link.comm
 
-        def prepared() -> tuple[Topology, Weights]:
+        def prepared() -> tuple[Algorithm | None, Topology, Weights]:
             check_mix_every(mix_every)
             one_of(ORDERS, order, "order")
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
-            chosen = topology_for(topology, comm.n, topology_options, weights, seed)
-            return chosen, Weights(dict(module.named_parameters()), type(module).__name__)
+            made = None
+            if algorithm != "dpsgd":
+                check_alone(algorithm, order=order, mix_every=mix_every)
+                made = method(algorithm, options, seed)
+            elif options:
+                raise UserError(unknown(options))
+            chosen = topology_for(
+                topology, comm.n, topology_options, weights, seed, directed=made is not None
+            )
+            flat = Weights(dict(module.named_parameters()), type(module).__name__)
+            if made is not None:
+                check(algorithm, made, chosen, flat)
+            return made, chosen, flat
 
-        chosen, flat = on_all(comm, prepared)
-        agree_on_options(comm, chosen, order=order, mix_every=mix_every, buffers=buffers)
+        made, chosen, flat = on_all(comm, prepared)
+        agree_on_options(
+            comm,
+            chosen,
+            algorithm=algorithm,
+            **options,
+            order=order,
+            mix_every=mix_every,
+            buffers=buffers,
+        )
         agree_on_tensors(comm, _tensors(module), flat.ties)
         rows = flat.rows()
         frozen = (p for p in module.parameters() if not p.requires_grad)
@@ -117,7 +147,7 @@ class Gossip(nn.Module):
         self.training = module.training
         self._buffers_policy = buffers
         self._exchange = Exchange(comm, flat, chosen, mix_every)
-        mixing = ORDERS[order](self._exchange)
+        mixing = Method(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
         self._rounds = Rounds(
             flat, mixing, module.named_parameters, link.position, alone=comm.n == 1
         )
@@ -206,8 +236,10 @@ class Gossip(nn.Module):
         """What this learner has sent to its neighbours so far, and how long it has waited."""
         return self._exchange.traffic
 
-    def get_extra_state(self) -> dict[str, int | bool]:
+    def get_extra_state(self) -> dict[str, Any]:
         """What exact resumption needs beside weights and buffers: the step t, so that W(t) goes on.
+
+        And what a method keeps, as DiLoCo's theta and v.
 
         `state_dict()` has it among its metadata, which `torch.save` keeps; the keys are those of
         the weights alone. Where a state dict is made anew (key by key, or by safetensors), save
@@ -215,7 +247,7 @@ class Gossip(nn.Module):
         """
         return self._rounds.state()
 
-    def set_extra_state(self, state: dict[str, int | bool]) -> None:
+    def set_extra_state(self, state: dict[str, Any]) -> None:
         """See `get_extra_state`."""
         self._rounds.restore(state)
 

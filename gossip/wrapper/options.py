@@ -15,11 +15,17 @@ from torch import Tensor, nn
 import topologies
 from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree
-from gossip.errors import UserError
+from gossip.errors import UserError, suggestion
 
 
 def topology_for(
-    topology: Any, n: int, options: Mapping[str, Any] | None, weights: str | None, seed: int
+    topology: Any,
+    n: int,
+    options: Mapping[str, Any] | None,
+    weights: str | None,
+    seed: int,
+    *,
+    directed: bool = False,
 ) -> topologies.Topology:
     """The topology of that name for n learners, or of the graph or matrix given.
 
@@ -30,6 +36,7 @@ def topology_for(
         options: of the topology's function.
         weights: the rule that makes W of a graph; None: the topology's own.
         seed: for a topology that draws random numbers; no other looks at it.
+        directed: whether it may be one that keeps no mean.
 
     Raises:
         UserError: there is none for so many learners, or of this kind.
@@ -53,10 +60,10 @@ def topology_for(
             made = _made(topology, given)
     except topologies.TopologyError as error:
         raise UserError(str(error)) from error
-    if made.preserves_mean == "never":
+    if made.preserves_mean == "never" and not directed:
         raise UserError(
             f"topology {made.name} keeps no mean, its columns do not sum to 1: give one that is "
-            "doubly stochastic; gossip.run has --algorithm sgp for such graphs"
+            'doubly stochastic; Gossip has algorithm="sgp" for such graphs'
         )
     if made.n != n:
         raise UserError(f"topology {made.name} has {made.n} learners, but there are {n}")
@@ -143,6 +150,28 @@ def check_mix_every(mix_every: int) -> None:
     """Raises UserError for anything but 1, 2, 3, ..."""
     if not isinstance(mix_every, int) or isinstance(mix_every, bool) or mix_every < 1:
         raise UserError(f"mix_every={mix_every!r}: give 1 for every step, 2 for every other, ...")
+
+
+def check_alone(algorithm: str, *, order: str, mix_every: int) -> None:
+    """Raises UserError for options of dpsgd beside another algorithm."""
+    if order != "awc" or mix_every != 1:
+        raise UserError(
+            f"order={order!r}, mix_every={mix_every}: they are dpsgd's; algorithm {algorithm} "
+            "has its own order, and every= if it has rounds"
+        )
+
+
+def unknown(options: Iterable[str]) -> str:
+    """What to say of options that dpsgd does not have."""
+    name = next(iter(options))
+    known = [
+        *("topology", "algorithm", "order", "mix_every", "buffers", "topology_options"),
+        *("weights", "seed", "backend", "timeout"),
+    ]
+    return (
+        f"Gossip has no option {name!r}{suggestion(name, known)}; those of a method need it beside "
+        'them, as algorithm="diloco"'
+    )
 
 
 def check_link(backend: str, timeout: float) -> None:

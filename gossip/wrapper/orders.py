@@ -1,10 +1,12 @@
 """Order of averaging and update: averaging while computing (AWC), or adapt then combine (ATC)."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from torch import Tensor
+from torch.optim import Optimizer
 
+from gossip.errors import UserError
 from gossip.wrapper.exchange import Exchange, Mixing
 from gossip.wrapper.weights import Slot
 
@@ -20,6 +22,10 @@ class Order(Protocol):
         ...
 
     def wait(self) -> None:
+        """Weights are about to be changed or looked at."""
+        ...
+
+    def stepping(self, optimizer: Optimizer) -> None:
         """An optimizer is about to change the weights."""
         ...
 
@@ -31,8 +37,43 @@ class Order(Protocol):
         """The step is over for all parameters, changed or not."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """What it keeps from step to step."""
+        ...
 
-class Awc:
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state()`."""
+        ...
+
+
+class _Stateless:
+    """What averages weights keeps nothing, and looks at no optimizer."""
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
+
+    def stepping(self, optimizer: Optimizer) -> None:
+        """Whichever it is."""
+        self.wait()
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing.
+
+        Raises:
+            UserError: a method has kept something.
+        """
+        if "algorithm" in state:
+            raise UserError(
+                f"this state is of algorithm {state['algorithm']}, and the wrapper's is dpsgd: "
+                "give the same"
+            )
+
+
+class Awc(_Stateless):
     r"""Averaging while computing: w <- (w + u) + (W w - w), with u what the optimizers added.
 
     The same arithmetic as `gossip.algorithms.Dpsgd`, in place: W w - w is taken before the first
@@ -77,7 +118,7 @@ class Awc:
         self._deltas, self._ready = [], False
 
 
-class Atc:
+class Atc(_Stateless):
     """Adapt, then combine: w <- W (w + u), the weights that all optimizers have changed."""
 
     collective_end = True
@@ -89,9 +130,6 @@ class Atc:
     def start(self, t: int) -> None:
         """ATC sends updated weights: before the update there is nothing to send."""
         self._t = t
-
-    def wait(self) -> None:
-        """There is nothing to wait for."""
 
     def stepped(self, slots: Iterable[Slot]) -> None:
         """The others are still to come."""

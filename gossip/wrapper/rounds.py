@@ -104,7 +104,7 @@ class Rounds:
             if not self.quiet:
                 self._begin()
             if self._open:
-                self._order.wait()
+                self._order.stepping(optimizer)
 
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or has been left out by a GradScaler."""
@@ -126,6 +126,11 @@ class Rounds:
         if self._changed:
             self._end()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether more than the step goes on from one to the next."""
+        return bool(self._order.state())
+
     def skip(self) -> None:
         """Do one step without an optimizer's: the one that has begun, if one has. Collective."""
         with self.calling("skip_step()"):
@@ -140,12 +145,12 @@ class Rounds:
         if self._open:
             self._order.wait()
 
-    def state(self) -> dict[str, int | bool]:
-        """t, and whether its mixing is still due: what the next step depends on. Local."""
+    def state(self) -> dict[str, Any]:
+        """t, whether its mixing is still due, what a method keeps. Local."""
         if not self._order.collective_end:
             with self.calling("state_dict()"):
                 self.end_if_over()
-        return {"step": self.t, "due": bool(self._changed)}
+        return {"step": self.t, "due": bool(self._changed), **self._order.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
@@ -155,6 +160,7 @@ class Rounds:
         if state["due"]:
             self._begin()
             self._changed = set(self._weights.slots)
+        self._order.restore(state)
 
     def drop(self) -> None:
         """Forget the step that has begun: its weights are about to be replaced."""

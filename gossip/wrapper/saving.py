@@ -44,10 +44,12 @@ def _before_loading(
     model._rounds.drop()
     # A state dict may still have it as a key, or may have lost it: then it stays as it is.
     kept = metadata.get(_EXTRA)
-    if kept is None and prefix + _EXTRA not in state and model._exchange.depends_on_step:
+    goes_on = model._exchange.depends_on_step or model._rounds.keeps
+    if kept is None and prefix + _EXTRA not in state and goes_on:
         warnings.warn(
             "this state dict has the weights alone (it was made anew, key by key or by "
-            f"safetensors): the step stays {model._rounds.t}, on which W depends here; "
+            f"safetensors): the step stays {model._rounds.t}, on which W depends here, "
+            "and what a method keeps stays; "
             "get_extra_state() of the model that was saved, and set_extra_state(), keep it",
             stacklevel=4,
         )

@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from gossip.errors import UserError
 from gossip.task.parameters import trained
@@ -79,6 +80,13 @@ class Weights:
         rows = [new(like) for like in self.like]
         torch._foreach_copy_([slot.part(rows) for slot in self.owners.values()], self._tensors())
         return rows
+
+    def collect(self, rows: list[Tensor], optimizer: Optimizer) -> None:
+        """Write the gradients of an optimizer's parameters, where there are some, to such rows."""
+        for slot in self.of(p for group in optimizer.param_groups for p in group["params"]):
+            gradient = slot.parameter.grad
+            if gradient is not None:
+                slot.part(rows).copy_(gradient.to_dense() if gradient.is_sparse else gradient)
 
     def put(self, rows: list[Tensor]) -> None:
         """Give the weights the numbers of such rows."""

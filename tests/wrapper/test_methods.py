@@ -1,0 +1,145 @@
+"""Methods in one's own script: the harness's trajectory, their state in state_dict, refusals."""
+
+import io
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from gossip import Gossip
+from gossip.algorithms import ALGORITHMS
+from gossip.errors import UserError
+from tests.wrapper.loops import flat
+from tests.wrapper.replays import NAMES, STEPS, harness, module, scripted, step
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_alone_it_is_the_harness(name):
+    torch.testing.assert_close(scripted(name, 0), harness(name, 1)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_those_that_need_other_gradients_are_left_out():
+    assert set(ALGORITHMS) - set(NAMES) == {"dpsgd", "ssgd", "ssgd-star", "ssgd-injected"}
+
+
+STREAM = {"algorithm": "streaming-diloco", "every": 4, "fragments": 2, "delay": 1, "merge": 0.5}
+
+
+def begun(**options):
+    own = module()
+    model = Gossip(own, **options)
+    return own, model, torch.optim.Adam(model.parameters(), lr=0.05)
+
+
+@pytest.mark.parametrize("at", range(1, STEPS))
+def test_it_goes_on_from_a_file_at_every_step_of_a_round(at):
+    own, model, optimizer = begun(**STREAM)
+    file = io.BytesIO()
+    for t in range(STEPS + 4):
+        if t == at:
+            torch.save((model.state_dict(), optimizer.state_dict()), file)
+        step(model, optimizer, t, 0)
+    again, other, next_optimizer = begun(**STREAM)
+    file.seek(0)
+    weights, moments = torch.load(file, weights_only=True)
+    other.load_state_dict(weights)
+    next_optimizer.load_state_dict(moments)
+    for t in range(at, STEPS + 4):
+        step(other, next_optimizer, t, 0)
+    assert torch.equal(flat(own), flat(again))
+    assert other.get_extra_state()["step"] == STEPS + 4
+
+
+@pytest.mark.parametrize("name", ["slowmo", "gt-awc"])
+def test_a_step_that_is_under_way_is_in_the_state(name):
+    """One of two optimizers has stepped; what ends the step is the next look at all weights."""
+    own, model, _ = begun(algorithm=name, **({"every": 1} if name == "slowmo" else {}))
+    half = torch.optim.SGD(own[0].parameters(), lr=0.1)
+    for t in range(2):
+        model(torch.ones(1, 4, dtype=torch.float64) + t).sum().backward()
+        half.step()
+    state = model.state_dict()
+    again, other, _ = begun(algorithm=name, **({"every": 1} if name == "slowmo" else {}))
+    other.load_state_dict(state)
+    for each in (model, other):
+        with each.average():
+            pass
+    assert torch.equal(flat(own), flat(again))
+    assert str(model.get_extra_state()) == str(other.get_extra_state())
+
+
+def test_the_state_of_another_method_is_refused():
+    _, diloco, _ = begun(algorithm="diloco", every=2)
+    for options in ({}, {"algorithm": "slowmo"}):
+        with pytest.raises(UserError, match="this state is of algorithm diloco"):
+            begun(**options)[1].load_state_dict(diloco.state_dict())
+
+
+def test_what_is_sent_is_counted(scripted):
+    model = Gossip(module(), "complete", algorithm="gasloc", every=2, backend="scripted")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for t in range(4):
+        before = len(scripted.mixed)
+        step(model, optimizer, t, 0)
+        assert len(scripted.mixed) - before == t % 2
+
+
+def refused(match, *, optimizer=None, **options):
+    own = module()
+    make = optimizer or momentum
+    with pytest.raises(UserError, match=match):  # noqa: PT012 - some are said at the first step
+        model = Gossip(own, **options)
+        step(model, make(model.parameters()), 0, 0)
+
+
+def momentum(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def two_rates(parameters):
+    first, *rest = parameters
+    return torch.optim.SGD([{"params": [first], "lr": 0.1}, {"params": rest, "lr": 0.2}], lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"algorithm": "dilco"}, "did you mean diloco?"),
+        ({"algorithm": "ssgd"}, "elsewhere than at the learner's own weights"),
+        ({"algorithm": "ssgd-injected"}, "elsewhere"),
+        ({"algorithm": "diloco", "evry": 3}, "did you mean every?"),
+        ({"algorithm": "diloco", "every": 0}, "at least 1 step"),
+        ({"algorithm": "streaming-diloco", "every": 9, "fragments": 2}, "do not divide"),
+        ({"algorithm": "choco-atc", "compressor": "top-k:99"}, "a model that has 12"),
+        ({"algorithm": "relaysgd", "topology": "complete", "order": "atc"}, "dpsgd's"),
+        ({"algorithm": "diloco", "mix_every": 2}, "every= if it has rounds"),
+        ({"topolgy": "ring"}, "did you mean topology?"),
+        ({"every": 5}, "those of a method need it"),
+        ({"algorithm": "qg-dsgdm", "optimizer": momentum}, "SGD without momentum"),
+        ({"algorithm": "decentlam", "optimizer": torch.optim.Adam}, "SGD without momentum"),
+        ({"algorithm": "gt-awc", "optimizer": two_rates}, "one learning rate"),
+        ({"algorithm": "slowmo", "optimizer": two_rates}, "give all parameters one"),
+    ],
+)
+def test_it_is_refused_in_one_sentence(options, said):
+    refused(re.escape(said), **options)
+
+
+def test_a_tracker_cannot_leave_a_step_out():
+    model = Gossip(nn.Linear(2, 1), algorithm="gt-awc")
+    with pytest.raises(UserError, match="cannot leave one out"):
+        model.skip_step()
+
+
+def test_a_round_goes_on_where_a_step_is_left_out():
+    model = Gossip(nn.Linear(2, 1), algorithm="diloco", every=2)
+    before = flat(model.module)
+    for _ in range(4):
+        model.skip_step()
+    assert torch.equal(flat(model.module), before)
+
+
+def test_a_topology_that_does_not_fit_is_refused(scripted):
+    with pytest.raises(UserError, match="use topology ring, torus"):
+        Gossip(module(), "one-peer-exponential", algorithm="d2", backend="scripted")
