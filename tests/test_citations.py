@@ -27,6 +27,7 @@ FIRST_AUTHORS = {
     "arXiv 1808.07217": "Lin",
     "arXiv 1811.10792": "Assran",
     "arXiv 1812.06162": "McCandlish",
+    "arXiv 1901.09109": "Nazari",
     "arXiv 1902.00340": "Koloskova",
     "arXiv 1904.00962": "You",
     "arXiv 1905.03817": "Yu",

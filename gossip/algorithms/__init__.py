@@ -8,6 +8,7 @@ from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSque
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.injected import Injected
+from gossip.algorithms.moments import MixedState
 from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
 from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Lookahead, Outer, PostLocal, SlowMo
@@ -41,6 +42,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "gt-semi-atc": TrackingSemi,
             "momentum-tracking": MomentumTracking,
             "mixed-momentum": MixedMomentum,
+            "mixed-state": MixedState,
             "qg-dsgdm": QuasiGlobal,
             "decentlam": DecentLam,
             "sgp": Sgp,

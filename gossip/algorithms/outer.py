@@ -7,7 +7,7 @@ Lookahead differ in that optimizer alone; others differ in when learners meet (`
 they meet (`partners`) and what they send (`sparse_rounds`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -17,11 +17,13 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Gradient, Method, Rate, Rows, State, Step
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
+from gossip.algorithms.moments import averaged
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
 
+MOMENTS = ("local", "mean")
 FORMS = ("nesterov", "heavy-ball", "slowmo")
 
 
@@ -53,8 +55,9 @@ class Outer(Method):
     with Nesterov's momentum, or heavy ball; ``slowmo`` keeps v in units of the gradient, v <- mu v
     + \bar\Delta / alpha and theta <- theta - eta alpha v, which differs where alpha changes.
 
-    The inner optimizer's state stays local and goes on through the rounds; weight decay and the
-    learning rate's schedule are those of inner steps. Rounds end after steps H, 2H, ...; what is
+    The inner optimizer's state stays local and goes on through the rounds, or with ``moments=mean``
+    is averaged at their ends as the weights are (local Adam); weight decay and the learning rate's
+    schedule are those of inner steps. Rounds end after steps H, 2H, ...; what is
     judged is the mean of x, which is theta there. With one curvature h for all the outer step needs
     eta < 2 (1 + mu) / (q (1 + 2 mu)) with q = 1 - (1 - alpha h)^H. No outer optimizer removes the
     bias of different data in H > 1 local steps.
@@ -77,6 +80,8 @@ class Outer(Method):
     """mu, the outer momentum."""
     form: str = "heavy-ball"
     """One of `FORMS`."""
+    moments: str = field(default="local", kw_only=True)
+    """One of `MOMENTS`: what becomes of the inner optimizer's at the end of a round."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -86,18 +91,31 @@ class Outer(Method):
             raise UserError(f"eta={self.eta}: it is an outer learning rate, in (0, 10)")
         share_below_one("mu", self.mu)
         one_of(FORMS, self.form, "option form")
+        one_of(MOMENTS, self.moments, "option moments")
 
     @property
     # pyrefly: ignore[bad-override]
     def properties(self) -> Properties:
         """SlowMo divides by the rate; learners in a round build on one theta."""
-        return Properties(columns="any", one_rate=self.form == "slowmo", survives=False)
+        return Properties(
+            columns="any",
+            one_rate=self.form == "slowmo",
+            survives=False,
+            shares_moments=self.moments == "mean",
+        )
 
     @property
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes an average."""
-        return (phases.Gradient(), phases.Every(self.every, phases.Mean()))
+        return (phases.Gradient(), phases.Every(self.every, self._average))
+
+    @property
+    def _average(self) -> phases.Mean:
+        """Weights, and perhaps what the optimizer keeps of them."""
+        if self.moments == "local":
+            return phases.Mean()
+        return phases.Mean(1 + self.optimizer().kept_per_weight)
 
     def start(self, x: Tensor) -> Rows:
         """The first round begins here."""
@@ -137,6 +155,8 @@ class Outer(Method):
 
     def agree(self, now: Now) -> tuple[Tensor, Rows]:
         """Where the round has led all, [d] or [local, d], and what is kept of finding out."""
+        if self.moments == "mean":
+            return averaged(now.x, now.optimizer, now.comm.mean), NO_ROWS
         return now.comm.mean(now.x), NO_ROWS
 
     def outer(
@@ -256,7 +276,7 @@ class PostLocal(Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and an average of gradients or sometimes of weights."""
-        rounds = phases.Every(self.every, phases.Mean(), after=self.after)
+        rounds = phases.Every(self.every, self._average, after=self.after)
         return (phases.Gradient(), phases.Until(self.after, phases.Mean()), rounds)
 
     def direction(self, gradients: Tensor, t: int, comm: Communicator) -> Tensor:

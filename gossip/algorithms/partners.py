@@ -51,6 +51,7 @@ class NoLoCo(Outer):
     mu: float = 0.5
     """mu, the momentum."""
     form: str = field(default="heavy-ball", init=False)
+    moments: str = field(default="local", init=False)
     gamma: float = 0.7
     """gamma, of the way to the partner's theta."""
     seed: int = 0
@@ -144,6 +145,7 @@ class Gasloc(Outer):
     mu: float = 0.9
     """mu, the outer momentum."""
     form: str = field(default="nesterov", init=False)
+    moments: str = field(default="local", init=False)
     momentum: str = "inside"
     """One of `MOMENTA`."""
 

@@ -26,6 +26,8 @@ class Properties:
     """Whether the method has a momentum of its own, and takes plain SGD beside it."""
     steers: bool = False
     """Whether the optimizer takes something else than its learner's gradient: a tracker, a mean."""
+    shares_moments: bool = False
+    """Whether it averages what the optimizer keeps."""
     own_points: bool = True
     """Whether a step takes one gradient of each learner, at its own weights."""
     one_rate: bool = False

@@ -56,6 +56,7 @@ class SparseLoCo(Outer):
     """beta, in [0, 1]: what is kept of what was left out."""
     seed: int = 0
     """Of operators that draw: addressed by (seed, learner, step)."""
+    moments: str = field(default="local", init=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -143,6 +144,7 @@ class Sparta(Outer):
     eta: float = field(default=1.0, init=False)
     mu: float = field(default=0.0, init=False)
     form: str = field(default="heavy-ball", init=False)
+    moments: str = field(default="local", init=False)
     share: float = 0.005
     """p, in (0, 1]."""
     selector: str = "random"

@@ -4,7 +4,7 @@ Streaming DiLoCo averages a fragment of the model at a time, and lets the averag
 later; eager updates use at once what a learner knows, and of the others what they did a round ago.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -49,6 +49,7 @@ class Streaming(DiLoCo):
     """tau, below H/P: steps from the end of a fragment's round to its outer step."""
     merge: float = 0.5
     """a, in [0, 1]: what a learner keeps of its own weights."""
+    moments: str = field(default="local", init=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -143,6 +144,8 @@ class Eager(DiLoCo):
     Reference: Kale, Douillard, Donchev, "Eager updates for overlapped communication and computation
     in DiLoCo", 2025, arXiv 2502.12996.
     """
+
+    moments: str = field(default="local", init=False)
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of the others."""

@@ -117,6 +117,24 @@ class FlatOptimizer:
                 found[f"{prefix}{name}{number}"] = stacked
         return found
 
+    def moments(self) -> dict[str, Tensor]:
+        """What of the state has numbers for the weights themselves: name -> [rows, ...]."""
+        state = self.state_rows().items()
+        return {name: rows for name, rows in state if rows.ndim > 1 and rows.is_floating_point()}
+
+    def replace_moments(self, moments: Mapping[str, Tensor]) -> None:
+        """Go on with others in their place; after a step."""
+        for name, rows in moments.items():
+            self._put(name, rows)
+
+    @property
+    def kept_per_weight(self) -> float:
+        """How many numbers `moments` has of a weight: 0 with plain SGD, 2 with Adam."""
+        d = 1 if self._elementwise or not self._layers else self._layers[-1].stop
+        fresh = FlatOptimizer(self._make, self._layers, elementwise=self._elementwise)
+        fresh.step(torch.zeros(1, d), torch.zeros(1, d), 0.0)
+        return sum(rows.numel() for rows in fresh.moments().values()) / d
+
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state_rows()` of another optimizer like this one; before the first step."""
         assert self._optimizer is None, "this optimizer has stepped already"

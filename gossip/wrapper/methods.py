@@ -42,6 +42,11 @@ def method(name: str, options: Mapping[str, Any], seed: int) -> Algorithm:
             f"algorithm {name} takes gradients elsewhere than at the learner's own weights, which "
             'a wrapper cannot: use gossip.run for it, or another, as algorithm="diloco"'
         )
+    if made.properties.shares_moments:
+        raise UserError(
+            f"algorithm {name} averages what the optimizer keeps, which a wrapper leaves to it; "
+            "use gossip.run for it, or moments=local"
+        )
     return made
 
 

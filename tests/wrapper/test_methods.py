@@ -20,7 +20,9 @@ def test_alone_it_is_the_harness(name):
 
 
 def test_those_that_need_other_gradients_are_left_out():
-    assert set(ALGORITHMS) - set(NAMES) == {"dpsgd", "ssgd", "ssgd-star", "ssgd-injected"}
+    assert set(ALGORITHMS) - set(NAMES) == {
+        *("dpsgd", "ssgd", "ssgd-star", "ssgd-injected", "mixed-state")
+    }
 
 
 STREAM = {"algorithm": "streaming-diloco", "every": 4, "fragments": 2, "delay": 1, "merge": 0.5}
@@ -108,6 +110,7 @@ def two_rates(parameters):
         ({"algorithm": "dilco"}, "did you mean diloco?"),
         ({"algorithm": "ssgd"}, "elsewhere than at the learner's own weights"),
         ({"algorithm": "ssgd-injected"}, "elsewhere"),
+        ({"algorithm": "diloco", "moments": "mean"}, "moments=local"),
         ({"algorithm": "diloco", "evry": 3}, "did you mean every?"),
         ({"algorithm": "diloco", "every": 0}, "at least 1 step"),
         ({"algorithm": "streaming-diloco", "every": 9, "fragments": 2}, "do not divide"),
