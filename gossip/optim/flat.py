@@ -130,8 +130,9 @@ class FlatOptimizer:
     @property
     def kept_per_weight(self) -> float:
         """How many numbers `moments` has of a weight: 0 with plain SGD, 2 with Adam."""
-        d = 1 if self._elementwise or not self._layers else self._layers[-1].stop
-        fresh = FlatOptimizer(self._make, self._layers, elementwise=self._elementwise)
+        alike = self._elementwise or not self._layers
+        d = 1 if alike else self._layers[-1].stop
+        fresh = FlatOptimizer(self._make, self._layers, elementwise=alike)
         fresh.step(torch.zeros(1, d), torch.zeros(1, d), 0.0)
         return sum(rows.numel() for rows in fresh.moments().values()) / d
 

@@ -178,7 +178,9 @@ def pattern(name: str, config: Config) -> Pattern:
         UserError: there is no such algorithm, or it states no pattern.
     """
     make: Any = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
-    made = make(_no_optimizer, settings(config))
+    torchs = _torch_optimizer(config)
+    # Without layers: what is kept of a weight is asked, and nothing trained.
+    made = make(lambda: FlatOptimizer(torchs, ()), settings(config))
     if not hasattr(made, "pattern"):
         raise UserError(
             f"algorithm {name} does not say what a step sends: give it a pattern, as in "
@@ -187,12 +189,8 @@ def pattern(name: str, config: Config) -> Pattern:
     return made.pattern
 
 
-def _no_optimizer() -> Any:
-    raise AssertionError("nothing is trained here")
-
-
-def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
-    """What makes the optimizer of the hosted rows, with the options that it has.
+def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
+    """What makes the config's optimizer over parameter groups.
 
     Raises:
         UserError: there is none of that name, or it has no such option.
@@ -220,6 +218,16 @@ def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
             make([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         raise UserError(f"optimizer {rate.optimizer!r}: {error}") from error
+    return make
+
+
+def optimizer(config: Config, task: Task) -> Callable[[], FlatOptimizer]:
+    """What makes the optimizer of the hosted rows, with the options that it has.
+
+    Raises:
+        UserError: there is none of that name, or it has no such option.
+    """
+    make, kind = _torch_optimizer(config), OPTIMIZERS[config.rate.optimizer]
     return lambda: FlatOptimizer(
         make,
         task.layers,

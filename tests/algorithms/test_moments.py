@@ -9,6 +9,8 @@ from gossip.algorithms.moments import MixedState, averaged
 from gossip.algorithms.momentum import MixedMomentum
 from gossip.algorithms.outer import Outer
 from gossip.comm.stacked import Stacked
+from gossip.config import Averaging, Config, Rate
+from gossip.study.parts import pattern
 from gossip.task.layers import Layer
 from tests.problems import optimizer
 from tests.quadratics import begin, problem, static, weights
@@ -106,3 +108,15 @@ def test_moments_of_layers_are_averaged_in_their_shapes(name):
     averaged(x, made, lambda rows: Stacked(3).start_mix(rows, w)())
     for key, rows in made.moments().items():
         same(rows, expected[key])
+
+
+@pytest.mark.parametrize("name", ["adam", "lamb"])
+def test_the_simulator_is_told_of_the_moments(name):
+    """It asks before there is a model."""
+    config = Config(
+        gossip=Averaging(algorithm_options=("moments=mean",)),
+        algorithm=("local-sgd",),
+        rate=Rate(optimizer=name),
+    )
+    assert pattern("local-sgd", config)[1].phase.rows == 3
+    assert pattern("mixed-state", config)[1].rows == 3
