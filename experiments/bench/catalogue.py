@@ -8,6 +8,7 @@ from experiments.bench import (
     engines,
     exchange,
     interference,
+    methods,
     monitor,
     overlap,
     rules,
@@ -49,6 +50,7 @@ TABLES: dict[str, Table] = {
     "stacked": Table("All learners in one process", here=stacked.rows),
     "hosted": Table("Several learners per process", across=stacked.hosted_rows, only_pairs=True),
     "mixing": Table("Mixing in one process", here=stacked.mixing_rows),
+    "methods": Table("Methods in one process, over DPSGD", here=methods.rows),
     "monitor": Table("The monitor", here=monitor.rows),
     "rules": Table(
         "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gossip.algorithms import ALGORITHMS
 from gossip.comm.startup.environment import num_cores
 
 MLP_42K, MLP_670K = (50, 50), (512, 512)
@@ -45,6 +46,8 @@ class Size:
     """Hidden layers of the models whose batches grow on a Dask cluster."""
     engine_workers: tuple[int, ...] = (1, 2, 4)
     """Dask workers that take part, at most."""
+    methods: tuple[str, ...] = tuple(ALGORITHMS)
+    """Algorithms that are compared, DPSGD among them."""
     dataset: str = "mnist_like"
     """Data of the learners in one process, the name of a function in `workload`."""
     share_of_memory: float = 0.5
@@ -89,6 +92,7 @@ SMOKE = Size(
     simulated_steps=3,
     engine_models=((4,),),
     engine_workers=(1,),
+    methods=("dpsgd", "relaysgd", "streaming-diloco"),
     dataset="few",
 )
 SIZES = {size.name: size for size in (QUICK, FULL, SMOKE)}
