@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from gossip.optim.tensorwise import TensorWise, check_not_negative, norm
+from gossip.optim.tensorwise import TensorWise, adam_moments, check_not_negative, norm
 
 
 class Lamb(TensorWise):
@@ -67,12 +67,8 @@ class Lamb(TensorWise):
     @staticmethod
     def _adam(w: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Adam's direction m / (sqrt(v) + eps), its moments brought up to date."""
-        if not state:
-            state.update(step=0, exp_avg=torch.zeros_like(w), exp_avg_sq=torch.zeros_like(w))
-        state["step"] += 1
-        beta1, beta2 = group["betas"]
-        m = state["exp_avg"].mul_(beta1).add_(g, alpha=1 - beta1)
-        v = state["exp_avg_sq"].mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        m, v, t = adam_moments(w, g, state, group["betas"])
         if group["bias_correction"]:
-            m, v = m / (1 - beta1 ** state["step"]), v / (1 - beta2 ** state["step"])
+            beta1, beta2 = group["betas"]
+            m, v = m / (1 - beta1**t), v / (1 - beta2**t)
         return m / v.sqrt().add_(group["eps"])

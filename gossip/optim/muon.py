@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from gossip.optim.tensorwise import TensorWise, check_not_negative, momentum_buffer
+from gossip.optim.tensorwise import TensorWise, adam_moments, check_not_negative, momentum_buffer
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the quintic that takes singular values in (0, 1] to about 1 in five steps (the author's)."""
@@ -78,13 +78,9 @@ class Muon(TensorWise):
     @staticmethod
     def _adam(w: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Adam's direction."""
-        if not state:
-            state.update(step=0, exp_avg=torch.zeros_like(w), exp_avg_sq=torch.zeros_like(w))
-        state["step"] += 1
+        m, v, t = adam_moments(w, g, state, group["betas"])
         beta1, beta2 = group["betas"]
-        m = state["exp_avg"].lerp_(g, 1 - beta1) / (1 - beta1 ** state["step"])
-        v = state["exp_avg_sq"].mul_(beta2).addcmul_(g, g, value=1 - beta2)
-        return m / (v / (1 - beta2 ** state["step"])).sqrt().add_(group["eps"])
+        return m / (1 - beta1**t) / (v / (1 - beta2**t)).sqrt().add_(group["eps"])
 
 
 def orthogonal(g: Tensor, iterations: int = 5) -> Tensor:

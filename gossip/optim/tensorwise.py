@@ -63,6 +63,19 @@ def momentum_buffer(w: Tensor, state: dict[str, Any]) -> Tensor:
     return state["momentum_buffer"]
 
 
+def adam_moments(
+    w: Tensor, g: Tensor, state: dict[str, Any], betas: tuple[float, float]
+) -> tuple[Tensor, Tensor, int]:
+    """Adam's m and v of this layer, brought up to date in place, and the steps that are in them."""
+    if not state:
+        state.update(step=0, exp_avg=torch.zeros_like(w), exp_avg_sq=torch.zeros_like(w))
+    state["step"] += 1
+    beta1, beta2 = betas
+    m = state["exp_avg"].mul_(beta1).add_(g, alpha=1 - beta1)
+    v = state["exp_avg_sq"].mul_(beta2).addcmul_(g, g, value=1 - beta2)
+    return m, v, state["step"]
+
+
 def check_not_negative(**options: float) -> None:
     """Refuse what no optimizer can use.
 
