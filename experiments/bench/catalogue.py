@@ -10,6 +10,7 @@ from experiments.bench import (
     interference,
     monitor,
     overlap,
+    recording,
     rules,
     simulated,
     stacked,
@@ -50,6 +51,7 @@ TABLES: dict[str, Table] = {
     "hosted": Table("Several learners per process", across=stacked.hosted_rows, only_pairs=True),
     "mixing": Table("Mixing in one process", here=stacked.mixing_rows),
     "monitor": Table("The monitor", here=monitor.rows),
+    "recording": Table("The monitor in a script", here=recording.rows),
     "rules": Table(
         "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True
     ),
