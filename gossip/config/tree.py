@@ -20,6 +20,7 @@ from gossip.models import ACTIVATIONS, MODELS
 from gossip.monitor import LEVELS, SOURCES
 from gossip.optim import OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
+from gossip.trackers import TRACKERS
 
 DTYPES = ("float32", "float64")
 WIRES = {"full": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -240,11 +241,16 @@ class Monitoring:
     """full: training samples behind the Hessian of Delta2's second form; 0 for all of them."""
     lipschitz_samples: int = 0
     """Samples of the probe for the local Lipschitz constant L(x, g); 0: it is not measured."""
+    log: Annotated[tuple[str, ...], names(TRACKERS)] = ()
+    """Experiment trackers that get the trace's rows, too; one that is not installed, offline
+    or slow neither stops nor slows the run."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         one_of(LEVELS, self.monitor, "monitor level")
         one_of(SOURCES, self.monitor_source, "monitor source")
+        for name in self.log:
+            one_of(TRACKERS, name, "tracker")
         at_least(1, monitor_every=self.monitor_every)
         at_least(2, probe=self.probe)
         at_least(0, hessian_samples=self.hessian_samples, lipschitz_samples=self.lipschitz_samples)

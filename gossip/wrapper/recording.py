@@ -1,7 +1,7 @@
 """The monitor in a user's own script: a run folder from a loop that is not ours."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from gossip.monitor.spread import MeanModel, mean_model, spread
 from gossip.storage import folder as run_folder
 from gossip.storage.lock import locked
 from gossip.trace import Trace, column, load
+from gossip.trackers import TRACKERS, Tracking, close_all, facts_of
 from gossip.wrapper import own_gradients
 from gossip.wrapper.module import Gossip
 from gossip.wrapper.probing import Loss, Probe, Replay
@@ -42,6 +43,7 @@ def record(
     probe: Iterable[Any] | None = None,
     loss: Loss | None = None,
     whole: bool = False,
+    log: Sequence[str] = (),
 ) -> "Recording":
     """Record the run of a wrapped module while a block lasts; every process calls it.
 
@@ -69,6 +71,7 @@ def record(
             Each learner's has samples of its own.
         loss: (module, batch) -> the mean loss of the batch, of the module it is given.
         whole: the probes of all learners together are the whole training set.
+        log: experiment trackers that get the rows too, of `gossip.trackers.TRACKERS`.
 
     Raises:
         UserError: options that do not fit, or differ between processes; a folder in use.
@@ -76,7 +79,7 @@ def record(
     wrapped = getattr(model, "_orig_mod", model)
     if not isinstance(wrapped, Gossip):
         raise UserError(f"record({type(wrapped).__name__}): give the model that Gossip(...) made")
-    return Recording(wrapped, Path(out), every, probe, loss, whole)
+    return Recording(wrapped, Path(out), every, probe, loss, whole, log)
 
 
 class Recording:
@@ -90,11 +93,12 @@ class Recording:
         probe: Iterable[Any] | None,
         loss: Loss | None,
         whole: bool,
+        log: Sequence[str],
     ) -> None:
         self._model, self.path, self._every = model, out, every
         self._comm, self._rounds = model.comm, model._rounds
         self._weights = model._exchange.weights
-        on_all(self._comm, lambda: _check(every, probe, loss, whole, self._rounds.watch))
+        on_all(self._comm, lambda: _check(every, probe, loss, whole, log, self._rounds.watch))
         level = "nothing" if loss is None else "probe"
         agree(self._comm, {"record": f"{level} every={every} whole={whole}"})
         self._probe = None if probe is None else Probe(probe, whole)
@@ -107,6 +111,7 @@ class Recording:
         self._newest: Values = {}
         self._best: tuple[float, int] | None = None
         self._trace: Trace | None = None
+        self._log, self._trackers = tuple(log), list[Tracking]()
         self._open = ExitStack()
         self._facts: dict[str, Any] = {}
 
@@ -136,6 +141,7 @@ class Recording:
             if self._trace is not None:
                 self._trace.close()
                 run_folder.write_summary(self.path, self._summary(ended=ended))
+                close_all(self._trackers)
             self._open.close()
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
@@ -180,6 +186,8 @@ class Recording:
             run_folder.write_config(self.path, self._tables())
         (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
         self._trace = Trace(self.path, columns, keep=keep)
+        about = facts_of(self.path, run_folder.read_config(self.path))
+        self._trackers = [Tracking(name, about) for name in self._log]
 
     def _tables(self) -> dict[str, Any]:
         """What is known of the loop, in the words of a config."""
@@ -258,6 +266,8 @@ class Recording:
         self._newest |= row
         if self._trace is not None:
             self._trace.append([row])
+        for tracker in self._trackers:
+            tracker.rows([row])
 
     def _summary(self, *, ended: bool) -> dict[str, Any]:
         verdict = self._verdict.as_dict()
@@ -286,7 +296,12 @@ class Recording:
 
 
 def _check(
-    every: int, probe: Iterable[Any] | None, loss: Loss | None, whole: bool, watch: Watch | None
+    every: int,
+    probe: Iterable[Any] | None,
+    loss: Loss | None,
+    whole: bool,
+    log: Sequence[str],
+    watch: Watch | None,
 ) -> None:
     """Raises UserError for what does not go together."""
     if not isinstance(every, int) or isinstance(every, bool) or every < 1:
@@ -304,6 +319,10 @@ def _check(
             f"probe= is a {type(probe).__name__}, which can be walked through once at most: give a "
             "loader or a list of batches"
         )
+    if isinstance(log, str):
+        raise UserError(f"log={log!r}: give a list of names, such as [{log!r}]")
+    for name in log:
+        one_of(TRACKERS, name, "tracker")
     if whole and probe is None:
         raise UserError("whole=True says what the probe is: give probe= and loss=, too")
     if watch is not None:
