@@ -78,7 +78,8 @@ class Data:
     dataset: Annotated[str, names(DATASETS, own="MODULE:FUNCTION")] = "mnist"
     """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
     data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
-    """Folder that holds the data set's files, looked into before the cache."""
+    """Folder that holds the data set's files, looked into before the cache; of one's own data set
+    NAME: NAME.npz, NAME.parquet, NAME/train.parquet and test.parquet, or NAME/train/CLASS/*.png."""
     inputs: Annotated[str, names(INPUT_SCALINGS)] = "unit"
     """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
     batch_size: int = 125
