@@ -20,6 +20,7 @@ from gossip.models import ACTIVATIONS, MODELS
 from gossip.monitor import LEVELS, SOURCES
 from gossip.optim import OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
+from gossip.task.loss import CROSS_ENTROPY
 from gossip.trackers import TRACKERS
 
 DTYPES = ("float32", "float64")
@@ -118,6 +119,8 @@ class Model:
     """Activation function; ignored by models with a fixed one."""
     model_options: tuple[str, ...] = ()
     """Further options of the model as key=value, for example width=16."""
+    loss: Annotated[str, arg(metavar=f"{CROSS_ENTROPY}|MODULE:FUNCTION")] = CROSS_ENTROPY
+    """A function (logits, labels) -> mean loss over the samples."""
     batch_norm: Annotated[str, names(BATCH_NORMS)] = "recalibrate"
     """Running statistics that the mean model is judged with: recalibrate, measured anew on
     training samples; average, of the learners'; first, those of learner 0."""
@@ -128,6 +131,8 @@ class Model:
         """Refuse what cannot be run."""
         if ":" not in self.model:
             one_of(MODELS, self.model, "model")
+        if ":" not in self.loss:
+            one_of((CROSS_ENTROPY,), self.loss, "loss")
         one_of(ACTIVATIONS, self.activation, "activation")
         one_of(DTYPES, self.dtype, "dtype")
         one_of(BATCH_NORMS, self.batch_norm, "BatchNorm policy")

@@ -105,7 +105,7 @@ class Recording:
         self._replay = None if loss is None else Replay(model.module, self._weights, loss)
         self._clock = Stopwatch(model.traffic)
         self._watch = Watch(self._weights, every, self._clock)
-        self._window, self._verdict = GradientWindow(), Verdict(num_classes=2)
+        self._window, self._verdict = GradientWindow(), Verdict(None)
         self._batches: dict[int, list[Any]] = {}
         self._noted: dict[str, list[float]] = {}
         self._newest: Values = {}
