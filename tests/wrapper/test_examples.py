@@ -97,3 +97,15 @@ def test_a_dask_cluster_comes_to_the_weights_of_one_process():
         ("3", "1024"),
     ]
     assert float(re.search(r"largest difference of a weight: ([\d.e+-]+)", text)[1]) < 1e-4
+
+
+@pytest.mark.slow  # importing Lightning takes most of it
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.skipif(find_spec("lightning") is None, reason="lightning is not installed")
+def test_lightning_needs_no_adapter_on_two_processes():
+    command = ["examples/lightning_module.py", "--dataset", "digits", "--epochs", "6"]
+    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
+    ((n, steps, accuracy),) = re.findall(r"n = (\d+), (\d+) steps: ([\d.]+)%", text)
+    batches = 1437 // 2 // 32
+    assert (n, int(steps)) == ("2", 6 * batches // 2)  # two batches are one step
+    assert float(accuracy) > 80
