@@ -11,8 +11,9 @@ from gossip.inherited import open_standard_files
 if TYPE_CHECKING:
     from gossip.task.device import place
     from gossip.wrapper import Averager, Gossip
+    from gossip.wrapper.recording import record
 
-__all__ = ["Averager", "Gossip", "place"]
+__all__ = ["Averager", "Gossip", "place", "record"]
 __version__ = "0.1.0"
 
 # Threads per process and MPI's yielding are read when torch and MPI start, so they are decided
@@ -31,7 +32,12 @@ if Path(__file__).with_name("hooks.py").exists() and speaks():
     )
 
 
-_HOMES = {"Averager": "gossip.wrapper", "Gossip": "gossip.wrapper", "place": "gossip.task.device"}
+_HOMES = {
+    "Averager": "gossip.wrapper",
+    "Gossip": "gossip.wrapper",
+    "place": "gossip.task.device",
+    "record": "gossip.wrapper.recording",
+}
 
 
 def __getattr__(name: str) -> Any:

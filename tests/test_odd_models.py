@@ -209,7 +209,7 @@ def test_attention_has_a_second_derivative():
 def test_a_model_that_cannot_be_batched_says_why_it_is_slower():
     study = prepare(config(odd_models.SparseEmbedding), Stacked(LEARNERS))
     assert study.task.engine == "loop"
-    assert any("taken in turn: the model cannot be batched" in text for text in study.warnings)
+    assert any("taken in turn: model and loss cannot be batched" in text for text in study.warnings)
 
 
 def test_a_monitor_that_needs_second_derivatives_says_so_where_there_are_none():

@@ -11,6 +11,7 @@ from experiments.bench import (
     methods,
     monitor,
     overlap,
+    recording,
     rules,
     simulated,
     stacked,
@@ -52,6 +53,7 @@ TABLES: dict[str, Table] = {
     "mixing": Table("Mixing in one process", here=stacked.mixing_rows),
     "methods": Table("Methods in one process, over DPSGD", here=methods.rows),
     "monitor": Table("The monitor", here=monitor.rows),
+    "recording": Table("The monitor in a script", here=recording.rows),
     "rules": Table(
         "Learning-rate rules", here=rules.rows, across=rules.rows_across, only_pairs=True
     ),

@@ -32,7 +32,8 @@ class Options:
     """Try the code in seconds; its numbers mean nothing."""
     only: tuple[str, ...] = ()
     """Tables to measure, of exchange, training, overlap, interference, stacked, hosted, mixing,
-    monitor, rules, cost_curve, simulate; the files of others stay as they are (default: all)."""
+    monitor, recording, rules, cost_curve, simulate; the files of others stay as they are
+    (default: all)."""
     out: Path = Path("bench")
     """Folder for a CSV per table, the machine's facts and the picture."""
 

@@ -64,7 +64,12 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
     except ValueError as error:
         raise UserError(f"config file {path} is not TOML: {error}") from error
-    for table, key in (("gossip", "topology"), ("data", "dataset"), ("model", "model")):
+    for table, key in (
+        ("gossip", "topology"),
+        ("data", "dataset"),
+        ("model", "model"),
+        ("model", "loss"),
+    ):
         section = tables.get(table)
         value = section.get(key) if isinstance(section, dict) else None
         if isinstance(value, str) and ":" in value and key not in flags:

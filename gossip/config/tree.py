@@ -20,6 +20,8 @@ from gossip.models import ACTIVATIONS, MODELS
 from gossip.monitor import LEVELS, SOURCES
 from gossip.optim import OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
+from gossip.task.loss import CROSS_ENTROPY
+from gossip.trackers import TRACKERS
 
 DTYPES = ("float32", "float64")
 WIRES = {"full": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -77,7 +79,8 @@ class Data:
     dataset: Annotated[str, names(DATASETS, own="MODULE:FUNCTION")] = "mnist"
     """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
     data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
-    """Folder that holds the data set's files, looked into before the cache."""
+    """Folder that holds the data set's files, looked into before the cache; of one's own data set
+    NAME: NAME.npz, NAME.parquet, NAME/train.parquet and test.parquet, or NAME/train/CLASS/*.png."""
     inputs: Annotated[str, names(INPUT_SCALINGS)] = "unit"
     """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
     batch_size: int = 125
@@ -116,6 +119,8 @@ class Model:
     """Activation function; ignored by models with a fixed one."""
     model_options: tuple[str, ...] = ()
     """Further options of the model as key=value, for example width=16."""
+    loss: Annotated[str, arg(metavar=f"{CROSS_ENTROPY}|MODULE:FUNCTION")] = CROSS_ENTROPY
+    """A function (logits, labels) -> mean loss over the samples."""
     batch_norm: Annotated[str, names(BATCH_NORMS)] = "recalibrate"
     """Running statistics that the mean model is judged with: recalibrate, measured anew on
     training samples; average, of the learners'; first, those of learner 0."""
@@ -126,6 +131,8 @@ class Model:
         """Refuse what cannot be run."""
         if ":" not in self.model:
             one_of(MODELS, self.model, "model")
+        if ":" not in self.loss:
+            one_of((CROSS_ENTROPY,), self.loss, "loss")
         one_of(ACTIVATIONS, self.activation, "activation")
         one_of(DTYPES, self.dtype, "dtype")
         one_of(BATCH_NORMS, self.batch_norm, "BatchNorm policy")
@@ -240,11 +247,16 @@ class Monitoring:
     """full: training samples behind the Hessian of Delta2's second form; 0 for all of them."""
     lipschitz_samples: int = 0
     """Samples of the probe for the local Lipschitz constant L(x, g); 0: it is not measured."""
+    log: Annotated[tuple[str, ...], names(TRACKERS)] = ()
+    """Experiment trackers that get the trace's rows, too; one that is not installed, offline
+    or slow neither stops nor slows the run."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         one_of(LEVELS, self.monitor, "monitor level")
         one_of(SOURCES, self.monitor_source, "monitor source")
+        for name in self.log:
+            one_of(TRACKERS, name, "tracker")
         at_least(1, monitor_every=self.monitor_every)
         at_least(2, probe=self.probe)
         at_least(0, hessian_samples=self.hessian_samples, lipschitz_samples=self.lipschitz_samples)

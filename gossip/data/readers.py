@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError
+from gossip.data.files import read_images, read_tables
 from gossip.errors import UserError
 from topologies.arrays import read_npz as arrays_of
 
@@ -131,7 +132,8 @@ def find(name: str, data_dir: Path, *, published: bool) -> tuple[Arrays, Path] |
     """The dataset `name` in a user's folder, and where it was.
 
     Looked for in the folder that bears the dataset's name (`mnist`, torchvision's `MNIST/raw`,
-    `FashionMNIST/raw`) and in `data_dir` itself: NAME.npz, then the four IDX files.
+    `FashionMNIST/raw`) and in `data_dir` itself: NAME.npz, then the four IDX files, then tables and
+    images (`gossip.data.files`).
 
     Args:
         name: the dataset.
@@ -157,6 +159,12 @@ def find(name: str, data_dir: Path, *, published: bool) -> tuple[Arrays, Path] |
         arrays = read_idx_folder(folder) if published or folder != data_dir else None
         if arrays is not None:
             return arrays, folder
+        if published:  # its hash is of the bytes of other files
+            continue
+        if (table := read_tables(folder, name)) is not None:
+            return table
+        if folder != data_dir and (images := read_images(folder)) is not None:
+            return images, folder
     return None
 
 

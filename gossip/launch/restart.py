@@ -27,7 +27,7 @@ could not be reached. Not here: 1, an exception; 2, a mistake; those of Ctrl-C a
 ASYNCHRONOUS = "ad-psgd"
 """The algorithm that does not run on any number of processes."""
 
-MAY_NAME_CODE = ("topology", "dataset", "model")
+MAY_NAME_CODE = ("topology", "dataset", "model", "loss")
 """Options whose `module:function` counts only on the command line, at a resume, too."""
 
 

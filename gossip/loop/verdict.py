@@ -18,18 +18,18 @@ class Verdict:
     """Follows the mean mini-batch loss and says whether, when and why a run diverged.
 
     A run diverges when its loss is not finite, exceeds 3 times its first value for 50 steps in
-    a row, or ends within 1 % of ln C, the loss of the constant predictor over C classes. Anything
+    a row, or ends within 1 % of ln C, the cross-entropy of the constant predictor. Anything
     else is called converged, however poor the model: read the test error beside it. `hopeless` is
     True once a loss was not finite: no further step can mend that.
 
     Args:
-        num_classes: C.
+        num_classes: C; None where the loss is no cross-entropy.
         patient: whether steps that are not finite are left out of the run: then only 50 in a row
             are hopeless.
     """
 
-    def __init__(self, num_classes: int, *, patient: bool = False) -> None:
-        self._constant_loss = math.log(num_classes)
+    def __init__(self, num_classes: int | None, *, patient: bool = False) -> None:
+        self._constant_loss = math.log(num_classes) if num_classes else math.inf
         self._patience = PATIENCE_STEPS if patient else 1
         self._first: float | None = None
         self._high = 0
@@ -70,7 +70,10 @@ class Verdict:
         """Judge the loss of the final model on the training set."""
         if not math.isfinite(loss):
             self._mark(step, "the training loss is not finite")
-        elif abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss:
+        elif (
+            math.isfinite(self._constant_loss)
+            and abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss
+        ):
             self._mark(
                 step, f"the final loss {loss:.4f} is within 1 % of ln C, a constant predictor's"
             )

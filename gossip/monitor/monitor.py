@@ -88,19 +88,14 @@ class Monitor:
         # The last bit of a dot product depends on where the vectors lie in memory, so all
         # processes take the numbers of the first.
         values, largest = comm.share(self._measured(moment, comm))[0]
-        bound = self.window.update(moment.step, largest)
-        values = values | {
-            "gradient_bound": bound,
-            "ls_est": ls_est(bound, values["sigma_w2_coord"]),
-            "lr_max": lr_max(bound, values["sigma_w2_coord"]),
-        }
+        values = values | smoothness_values(self.window, moment.step, largest, values)
         return {name: values[name] for name in self.columns}
 
     def _measured(self, moment: Moment, comm: Communicator) -> tuple[Values, float]:
         """All that depends on this step alone, and the largest gradient norm in it."""
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        values = _spread_values(moment, distances, mean, comm.n)
+        values = spread_values(moment, distances, mean, comm.n)
         largest = distances.largest_gradient
         if self.lipschitz_samples:
             values |= lipschitz(self.task, mean.weights, self.lipschitz_samples, comm)
@@ -108,11 +103,11 @@ class Monitor:
             return values, largest
         probe = Probe(self.probe, self.seed, moment.step)
         g = SOURCES[self.source](self.task, mean.weights, probe, comm)
-        values |= _rate_values(moment.lr, mean, g)
+        values |= rate_values(moment.lr, mean, g)
         values["g_is_probe"] = float(self.source != "full")
         if self.level == "full":
             values |= self._split_values(moment, mean, g, distances, comm)
-        return values, _larger(largest, values["grad_norm"])
+        return values, larger(largest, values["grad_norm"])
 
     def _split_values(
         self,
@@ -142,7 +137,8 @@ class Monitor:
         }
 
 
-def _spread_values(moment: Moment, distances: Spread, mean: MeanModel, n: int) -> Values:
+def spread_values(moment: Moment, distances: Spread, mean: MeanModel, n: int) -> Values:
+    """How far n learners are apart, and how far they went."""
     return {
         "sigma_w2": sigma_w2(distances.points, n),
         "sigma_w2_mixed": sigma_w2(distances.mixed, n),
@@ -155,7 +151,8 @@ def _spread_values(moment: Moment, distances: Spread, mean: MeanModel, n: int) -
     }
 
 
-def _rate_values(lr: float, mean: MeanModel, g: MeanModelGradient) -> Values:
+def rate_values(lr: float, mean: MeanModel, g: MeanModelGradient) -> Values:
+    """alpha_e and Delta of a step at the rate `lr`, with g at the mean model."""
     rate = alpha_e(mean.displacement, g)
     return {
         "alpha_e": rate,
@@ -170,6 +167,23 @@ def _rate_values(lr: float, mean: MeanModel, g: MeanModelGradient) -> Values:
     }
 
 
-def _larger(a: float, b: float) -> float:
+def smoothness_values(window: GradientWindow, step: int, largest: float, values: Values) -> Values:
+    """G of the last steps, with the `largest` gradient norm of this one, and what follows from it.
+
+    Args:
+        window: takes it in.
+        step: t.
+        largest: gradient norm.
+        values: of the step, sigma_w2_coord among them.
+    """
+    bound = window.update(step, largest)
+    return {
+        "gradient_bound": bound,
+        "ls_est": ls_est(bound, values["sigma_w2_coord"]),
+        "lr_max": lr_max(bound, values["sigma_w2_coord"]),
+    }
+
+
+def larger(a: float, b: float) -> float:
     """The larger of a norm and an estimated one, which says nothing where it is NaN."""
     return b if b > a else a

@@ -10,13 +10,16 @@ import tyro
 from rich.console import Console
 
 from gossip import trace
-from gossip.errors import UserError
+from gossip.errors import UserError, one_of
 from gossip.report.runs import Run, load_runs
 from gossip.report.table import summary_table
 from gossip.storage import folder as run_folder
+from gossip.trackers import TRACKERS, Tracking, facts_of
 from topologies.terminal import lossy_output
 
 _WIDTH_OF_A_FILE = 160
+_EXPORT_SECONDS = 600.0
+"""What the last rows of a run may take at most."""
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 
@@ -40,6 +43,8 @@ class Options:
     """Draw here (.png, .svg or .pdf) and not to figure.png in the run or study folder."""
     html: _File = None
     """Write table, picture and configurations to this file, one page that needs no other."""
+    export: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(TRACKERS))] = ()
+    """Send the traces to these experiment trackers, whole."""
 
 
 def report(
@@ -48,6 +53,7 @@ def report(
     csv: Path | None = None,
     figure: Path | None = None,
     html: Path | None = None,
+    export: Sequence[str] = (),
     console: Console | None = None,
 ) -> list[Path]:
     """Print the table of the runs in `paths` and write their picture and what else is asked for.
@@ -58,14 +64,17 @@ def report(
         figure: where the picture goes; by default figure.png in the folder of the run or study,
             or in the current one if the runs do not lie in one folder.
         html: where the page goes.
+        export: trackers that get the traces, of `gossip.trackers.TRACKERS`.
         console: where the table goes; stdout by default.
 
     Returns:
         The files written, the picture first.
 
     Raises:
-        UserError: no run, an unreadable file, or one that cannot be written.
+        UserError: no run, an unreadable file, or one that cannot be written; no such tracker.
     """
+    for name in export:
+        one_of(TRACKERS, name, "tracker")
     if not paths:
         raise UserError("no run given: name run folders, as in python -m gossip.report runs/A")
     runs = load_runs(paths)
@@ -84,6 +93,8 @@ def report(
             message = f"{run.folder}: the end of its trace is torn; its {rows} whole rows are used"
             console.print(message, markup=False, style="yellow", soft_wrap=True)
     written = _write(runs, figure or _default_figure(runs), csv, html)
+    for name in export:
+        console.print(f"{name}: {_exported(runs, name)} of {len(runs)} runs exported")
     for path in written:
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return written
@@ -94,7 +105,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 2, after one sentence on stderr, if the user is wrong."""
     options = tyro.cli(Options, args=argv, prog="python -m gossip.report")
     try:
-        report(options.runs, csv=options.csv, figure=options.figure, html=options.html)
+        report(
+            options.runs,
+            csv=options.csv,
+            figure=options.figure,
+            html=options.html,
+            export=options.export,
+        )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -110,6 +127,19 @@ def _write(runs: list[Run], figure: Path, csv: Path | None, html: Path | None) -
     if html:
         written.append(export.write_html(runs, html))
     return written
+
+
+def _exported(runs: list[Run], tracker: str) -> int:
+    """How many of the runs a tracker took; those that it did not it has warned of."""
+    taken = 0
+    for run in runs:
+        about = facts_of(run.folder, run.config)
+        tracking = Tracking(tracker, about, patient=True)
+        rows = run.trace.to_pylist()
+        tracking.rows([{k: v for k, v in row.items() if v is not None} for row in rows])
+        tracking.close(_EXPORT_SECONDS)
+        taken += tracking.done
+    return taken
 
 
 def _default_figure(runs: list[Run]) -> Path:

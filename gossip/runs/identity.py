@@ -52,6 +52,7 @@ FREE = (
     "compute.device",
     "data.data_dir",
     "gossip.backend",
+    "monitoring.log",
     "reliability.checkpoint_every",
     "reliability.checkpoint_minutes",
     "reliability.checkpoint_keep",

@@ -18,6 +18,7 @@ from gossip.runs.progress_line import ProgressLine
 from gossip.storage import folder as run_folder
 from gossip.study import Study
 from gossip.trace import Trace, load
+from gossip.trackers import Tracking, close_all, facts_of
 from topologies import certificate
 
 WARM = "warmup_end/"
@@ -60,6 +61,7 @@ class Recorder:
         self._initial_loss: float | None = None
         self._newest: dict[str, float] = {}
         self._facts = run_folder.facts() if self._writes else {}
+        self._trackers: list[Tracking] = []
         self._certificate = certificate(study.topology).as_dict() if self._writes else {}
         self._facts["created"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self._closed = False
@@ -74,6 +76,8 @@ class Recorder:
             if self._study.config.damping.samples_per_worker:
                 columns = (*columns, workers.COLUMN)
             self._open((*columns, *self._columns))
+            about = facts_of(self.path, self._tables())
+            self._trackers = [Tracking(n, about) for n in self._study.config.monitoring.log]
             self._progress = ProgressLine(self._algorithm, self._study.steps)
             self._progress.__enter__()
         return self
@@ -83,11 +87,14 @@ class Recorder:
             self._progress.__exit__(*exception)
             self._trace.close()
             self.last_words()
+            close_all(self._trackers)
 
     def rows(self, rows: TraceRows) -> None:
         """Take in the newest rows of the trace."""
         if self._writes:
             self._trace.append(rows)
+            for tracker in self._trackers:
+                tracker.rows(rows)
             self._rows += len(rows)
             self._follow(rows)
             self._progress.show(rows)

@@ -27,6 +27,7 @@ from gossip.study import fitting, parts
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from gossip.study.step_gradient import of_steps
 from gossip.task import Gradients, Task
+from gossip.task.loss import loss_of
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         seed=config.seed,
         validation=None if validation is None else on_device(validation, numerics.device),
         numerics=numerics,
+        loss=loss_of(config.model.loss),
     )
     sampler = Sampler(
         len(train),

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import log_softmax
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
@@ -18,6 +17,7 @@ from gossip.randomness import seeded
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
 from gossip.task.likeness import unlike
+from gossip.task.loss import OfLogits, cross_entropy, total
 from gossip.task.numerics import PLAIN, Numerics
 from gossip.task.overrun import spared
 from gossip.task.parameters import coordinates
@@ -54,7 +54,7 @@ Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 
 
 class Task:
-    """A classification task: mean cross-entropy of a model on batches.
+    """A classification task: mean loss of a model on batches, cross-entropy unless told.
 
     A flat row holds the parameters that are trained in `named_parameters()` order, each row-major,
     those that live in one memory once. All methods are functions of rows and samples; a task
@@ -84,6 +84,7 @@ class Task:
             gradients and of evaluation; sums over a data set and Hessians, which the monitor
             measures a step by, are in `dtype`. What would corrupt memory with this model is
             off, see `gossip.task.overrun`; `notes` say so.
+        loss: mean loss of logits and labels; errors are counted by the largest logit all the same.
 
     Raises:
         UserError: the model has no parameters that are trained, does not give logits [batch,
@@ -103,8 +104,9 @@ class Task:
         seed: int = 0,
         validation: Samples | None = None,
         numerics: Numerics = PLAIN,
+        loss: OfLogits = cross_entropy,
     ) -> None:
-        self._build = build
+        self._build, self._of_logits = build, loss
         self.train, self.test, self.validation = train, test, validation
         self.dtype, self.numerics = dtype, numerics
         self.notes: tuple[str, ...] = ()
@@ -118,7 +120,7 @@ class Task:
         self.layers = tuple(layers(parameters))
         self.d = self.layers[-1].stop
         twin = converted(twin, numerics, dtype)
-        seen = conduct(twin, inputs, labels, _cross_entropy, num_classes)
+        seen = conduct(twin, inputs, labels, loss, num_classes)
         self.draws, self.looks_at_batch = seen.draws, seen.looks_at_batch
         self._judged_by_batch = seen.judged_by_batch
         if seen.cramped:
@@ -303,7 +305,7 @@ class Task:
             tensors = self._parameters(row) | self._named_buffers(buffers)
             for inputs, labels in chunks(samples, indices):
                 logits = self._logits(tensors, inputs)
-                loss += float(_cross_entropy(logits, labels, reduction="sum"))
+                loss += total(self._of_logits, logits, labels)
                 errors += int((logits.argmax(dim=-1) != labels).sum())
                 count += labels.numel()
         return Scores(loss, errors, count)
@@ -425,7 +427,8 @@ class Task:
         # of tensors that have no numbers.
         except Exception as error:
             self.notes += (
-                f"gradients are taken in turn: the model cannot be batched ({said(error, 100)})",
+                "gradients are taken in turn: model and loss cannot be batched "
+                f"({said(error, 100)})",
             )
             return "loop"
         return "vmap"
@@ -440,10 +443,10 @@ class Task:
         return torch.compile(loss) if self.numerics.compile else loss
 
     def _loss(self, tensors: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-        return _cross_entropy(self._logits(tensors, inputs), labels)
+        return self._of_logits(self._logits(tensors, inputs), labels)
 
     def _exact_loss(self, tensors: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-        return _cross_entropy(self._outputs(tensors, inputs).to(self.dtype), labels)
+        return self._of_logits(self._outputs(tensors, inputs).to(self.dtype), labels)
 
     def _outputs(self, tensors: dict[str, Tensor], inputs: Tensor) -> Tensor:
         tied = {tie.name: tie.view(tensors[tie.of]) for tie in self._ties}
@@ -569,14 +572,3 @@ def _flat_gradient(
 
 def _or(rows: "Tensor | Sequence[int] | None", nobody: list[None]) -> Any:
     return nobody if rows is None else rows
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-    """Over all labels, [batch] or [batch, positions]; logits have the classes last.
-
-    Not `torch.nn.functional.cross_entropy`: over learners (vmap) torch takes that apart in Python,
-    in each pass, and imports sympy for it.
-    """
-    log_probabilities = log_softmax(logits.flatten(0, -2), dim=-1)
-    losses = -log_probabilities.gather(1, labels.flatten().unsqueeze(1))
-    return losses.mean() if reduction == "mean" else losses.sum()

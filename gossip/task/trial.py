@@ -17,6 +17,7 @@ from gossip.task.attributes import attributes
 from gossip.task.building import cannot_take, logits
 from gossip.task.layers import NORM
 from gossip.task.likeness import alike, differ, unlike
+from gossip.task.loss import cross_entropy, refuse_no_mean
 from gossip.task.overrun import FAULT, Watch
 
 SAMPLES = 4
@@ -120,6 +121,8 @@ class _Tried:
         self._model.eval()
         with torch.no_grad():
             one, two = self._pass(batch), self._pass(other)
+            if self._loss is not cross_entropy:
+                refuse_no_mean(self._loss, one.logits, batch[1])
         if one.drew:
             raise UserError(
                 f"{self._name} draws random numbers in evaluation, too, so that an error would "

@@ -40,19 +40,19 @@ class Exchange:
         self.weights = weights
         self.traffic = Traffic()
         self.topology = topology
-        self._every = mix_every
+        self.mix_every = mix_every
         self._messages = ByIdentity(messages)
 
     @property
     def depends_on_step(self) -> bool:
         """Whether what is mixed is not the same at every step."""
-        return self.comm.n > 1 and (self._every, self.topology.period) != (1, 1)
+        return self.comm.n > 1 and (self.mix_every, self.topology.period) != (1, 1)
 
     def matrix(self, t: int) -> csr_array | None:
         """W of step t; None where nothing is mixed, as by a learner alone."""
-        if self.comm.n == 1 or (t + 1) % self._every:
+        if self.comm.n == 1 or (t + 1) % self.mix_every:
             return None
-        return self.topology.matrix(t // self._every)
+        return self.topology.matrix(t // self.mix_every)
 
     def start(self, t: int) -> Mixing | None:
         """Start W(t) X for the weights as they are now; None where nothing is mixed. Collective.

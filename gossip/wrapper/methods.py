@@ -81,6 +81,7 @@ class Method:
     def __init__(self, name: str, made: Algorithm, exchange: Exchange) -> None:
         self._name, self._made, self._exchange = name, made, exchange
         self._steers = made.properties.steers or made.properties.own_momentum
+        self.changes: list[Tensor] = []
         self._t = 0
         self._rate: float | None = None
         self._before: list[Tensor] = []

@@ -16,6 +16,8 @@ class Order(Protocol):
 
     collective_end: bool
     """Whether `end` talks to the other learners."""
+    changes: list[Tensor]
+    """W w - w as rows, between `wait` and `end`; none where nothing is added, or not this way."""
 
     def start(self, t: int) -> None:
         """Step t has begun, with the weights as they are."""
@@ -84,7 +86,7 @@ class Awc(_Stateless):
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._deltas: list[Tensor] = []
+        self.changes: list[Tensor] = []
         self._mixing: Mixing | None = None
         self._ready = False
         self._done: set[str] = set()
@@ -101,7 +103,7 @@ class Awc(_Stateless):
             return
         mixing, self._mixing = self._mixing, None
         arrived = mixing.finish()
-        self._deltas = [mixed.sub_(w) for w, mixed in zip(mixing.sent, arrived, strict=True)]
+        self.changes = [mixed.sub_(w) for w, mixed in zip(mixing.sent, arrived, strict=True)]
         self._ready = True
 
     def stepped(self, slots: Iterable[Slot]) -> None:
@@ -109,13 +111,13 @@ class Awc(_Stateless):
         names = {slot.owner for slot in slots} - self._done
         self._done |= names
         if self._ready:
-            self._exchange.weights.add(self._deltas, names)
+            self._exchange.weights.add(self.changes, names)
 
     def end(self) -> None:
         """Add it to all the rest."""
         self.wait()
         self.stepped(self._exchange.weights.owners.values())
-        self._deltas, self._ready = [], False
+        self.changes, self._ready = [], False
 
 
 class Atc(_Stateless):
@@ -125,6 +127,7 @@ class Atc(_Stateless):
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self.changes: list[Tensor] = []
         self._t = 0
 
     def start(self, t: int) -> None:

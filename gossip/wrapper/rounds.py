@@ -15,6 +15,7 @@ from gossip.errors import UserError
 from gossip.wrapper.alterations import Alterations
 from gossip.wrapper.follow import follow
 from gossip.wrapper.orders import Order
+from gossip.wrapper.watching import Watch
 from gossip.wrapper.weights import Slot, Weights
 
 Named = Callable[[], Iterable[tuple[str, nn.Parameter]]]
@@ -46,7 +47,11 @@ class Rounds:
         """Whether steps are the learner's own business at the moment."""
         self.frozen = False
         """Whether the weights are not the learner's own at the moment."""
-        self._weights, self._order, self._named = weights, order, named
+        self.watch: Watch | None = None
+        """Who is shown what the steps do, if anybody."""
+        self.measure: Callable[[], None] = lambda: None
+        """Called before each step, where all learners come by: what was seen may be measured."""
+        self._weights, self.order, self._named = weights, order, named
         self._position = position
         position.phase = "training"
         self._open = False
@@ -104,7 +109,9 @@ class Rounds:
             if not self.quiet:
                 self._begin()
             if self._open:
-                self._order.stepping(optimizer)
+                self.order.stepping(optimizer)
+                if self.watch is not None:
+                    self.watch.stepping(optimizer, slots)
 
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or has been left out by a GradScaler."""
@@ -119,7 +126,7 @@ class Rounds:
             if len(self._changed) == len(self._weights.slots):
                 self._end()
             else:
-                self._order.stepped(slots)
+                self.order.stepped(slots)
 
     def end_if_over(self) -> None:
         """End a step that no optimizer will: some have stepped. Collective."""
@@ -129,7 +136,7 @@ class Rounds:
     @property
     def keeps(self) -> bool:
         """Whether more than the step goes on from one to the next."""
-        return bool(self._order.state())
+        return bool(self.order.state())
 
     def skip(self) -> None:
         """Do one step without an optimizer's: the one that has begun, if one has. Collective."""
@@ -143,14 +150,14 @@ class Rounds:
         """Before the learners look at their weights together: nothing is under way. Collective."""
         self.end_if_over()
         if self._open:
-            self._order.wait()
+            self.order.wait()
 
     def state(self) -> dict[str, Any]:
         """t, whether its mixing is still due, what a method keeps. Local."""
-        if not self._order.collective_end:
+        if not self.order.collective_end:
             with self.calling("state_dict()"):
                 self.end_if_over()
-        return {"step": self.t, "due": bool(self._changed), **self._order.state()}
+        return {"step": self.t, "due": bool(self._changed), **self.order.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
@@ -160,15 +167,17 @@ class Rounds:
         if state["due"]:
             self._begin()
             self._changed = set(self._weights.slots)
-        self._order.restore(state)
+        self.order.restore(state)
 
     def drop(self) -> None:
         """Forget the step that has begun: its weights are about to be replaced."""
         if self._open:
             with self.calling("load_state_dict()"):
-                self._order.wait()
+                self.order.wait()
         self._open, self._changed = False, set()
         self._sent.close()
+        if self.watch is not None:
+            self.watch.dropped()
 
     def leave(self) -> None:
         """There are no more steps. Local."""
@@ -177,14 +186,22 @@ class Rounds:
     def _begin(self) -> None:
         if not self._open:
             self._weights.check(self._named())
+            self.measure()
+            if self.watch is not None:
+                self.watch.begin(self.t)
             self._open = True
             if self._alterations is not None:
                 self._alterations.begin()
-            self._order.start(self.t)
-            self._sent.under_way = not self._order.collective_end
+            self.order.start(self.t)
+            self._sent.under_way = not self.order.collective_end
 
     def _end(self) -> None:
-        self._order.end()
+        if self.watch is not None:
+            self.order.wait()
+            self.watch.ending(self.order)
+        self.order.end()
+        if self.watch is not None:
+            self.watch.ended()
         self._open, self._changed = False, set()
         if self._alterations is not None:
             self._alterations.trust()

@@ -17,6 +17,7 @@ from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.errors import UserError
 from gossip.study import Study, algorithm, prepare
 from gossip.train import train
+from tests import recorded
 
 pytestmark = pytest.mark.mpi
 
@@ -368,3 +369,12 @@ def test_half_precision_weights_are_averaged():
     torch.optim.SGD(model.parameters(), lr=0.0).step()
     expected = torch.full((2,), (N - 1) / 2, dtype=torch.bfloat16)
     torch.testing.assert_close(module.bias.detach(), expected)
+
+
+@pytest.mark.parametrize("order", ["awc", "atc"])
+def test_a_recording_measures_what_the_harness_does(order, tmp_path):
+    out = MPI.COMM_WORLD.bcast(tmp_path / "run")
+    chosen = recorded.study(Mpi(N), order)
+    recorded.walk(chosen, out)
+    for name, expected, found in recorded.both(chosen, out):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-18, err_msg=name)

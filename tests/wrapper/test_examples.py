@@ -8,10 +8,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gossip.data import cache
 from gossip.launch import mpirun as launch
+from gossip.report.runs import load_runs
 
 ROOT = Path(__file__).parents[2]
 MNIST = next((name for name in ("mnist-5k", "mnist") if cache.is_cached(name)), "digits")
@@ -41,6 +43,16 @@ def test_mnist_on_two_processes_learns_and_is_told_by_one():
     *_, (n, accuracy) = re.findall(r"n = (\d+): ([\d.]+)%", text)
     assert n == "2"
     assert float(accuracy) > 80
+
+
+def test_the_recorded_script_leaves_its_effective_rate(tmp_path):
+    out = tmp_path / "run"
+    command = ["examples/recorded.py", "--dataset", "digits", "--epochs", "1", "--out", str(out)]
+    output(sys.executable, *command)
+    (run,) = load_runs([out])
+    ratio = run.column("alpha_e_ratio")
+    assert run.verdict == "converged"
+    assert 0.9 < float(np.nanmean(ratio)) < 1.1  # alone, plain SGD: alpha, but for the batches
 
 
 @pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
@@ -85,3 +97,15 @@ def test_a_dask_cluster_comes_to_the_weights_of_one_process():
         ("3", "1024"),
     ]
     assert float(re.search(r"largest difference of a weight: ([\d.e+-]+)", text)[1]) < 1e-4
+
+
+@pytest.mark.slow  # importing Lightning takes most of it
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.skipif(find_spec("lightning") is None, reason="lightning is not installed")
+def test_lightning_needs_no_adapter_on_two_processes():
+    command = ["examples/lightning_module.py", "--dataset", "digits", "--epochs", "6"]
+    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
+    ((n, steps, accuracy),) = re.findall(r"n = (\d+), (\d+) steps: ([\d.]+)%", text)
+    batches = 1437 // 2 // 32
+    assert (n, int(steps)) == ("2", 6 * batches // 2)  # two batches are one step
+    assert float(accuracy) > 80

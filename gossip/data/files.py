@@ -1,0 +1,182 @@
+"""Reading a user's Parquet tables, and folders of images by class, as arrays."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossip.data.dataset import Arrays, CorruptDataError, hold_out_every_fifth
+from gossip.errors import UserError, said
+
+LABEL = "label"
+"""The column of a table that is to be predicted; all others are inputs."""
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+"""Endings of the files that are images."""
+TESTS = ("test", "val", "validation")
+"""Names that a test set's folder or file may have."""
+MAX_BYTES = 2**32
+"""What is unpacked into memory at most."""
+
+
+def read_tables(folder: Path, name: str) -> tuple[Arrays, Path] | None:
+    """NAME.parquet, of which every fifth row of a class is held out, or train and test.parquet.
+
+    The column `label` has whole numbers from 0, or texts, which become numbers in their order; all
+    other columns are numbers, the inputs [N, columns] float32 in the order of the training table.
+
+    Returns:
+        None where there is no such table.
+
+    Raises:
+        CorruptDataError: it cannot be read.
+        UserError: its columns are not as above.
+    """
+    whole, train = folder / f"{name}.parquet", folder / "train.parquet"
+    if whole.is_file():
+        inputs, labels, _ = _table(whole, None, None)
+        numbers, _ = _numbered(labels, labels, whole)
+        return hold_out_every_fifth(inputs, numbers), whole
+    test = next((p for t in TESTS if (p := folder / f"{t}.parquet").is_file()), None)
+    if not train.is_file() or test is None:
+        return None
+    inputs, labels, columns = _table(train, None, None)
+    test_inputs, test_labels, _ = _table(test, columns, train)
+    numbers, test_numbers = _numbered(labels, test_labels, train)
+    return (inputs, numbers, test_inputs, test_numbers), folder
+
+
+def _table(
+    path: Path, columns: list[str] | None, like: Path | None
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Inputs [N, columns], labels [N] of any type, and the names of the columns."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        about = parquet.read_metadata(path)
+        size = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+        if size > MAX_BYTES:
+            raise CorruptDataError(f"{path}: unpacks to more than {MAX_BYTES} bytes: split it")
+        table = parquet.read_table(path)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise CorruptDataError(f"{path}: not a Parquet table ({error}): replace it") from error
+    names = [name for name in table.column_names if name != LABEL]
+    if LABEL not in table.column_names or not names:
+        raise UserError(
+            f"{path}: columns are {', '.join(table.column_names)[:200]}: one must be {LABEL!r}, "
+            "and others the inputs"
+        )
+    if columns is not None and sorted(names) != sorted(columns):
+        raise UserError(f"{path}: its columns are not those of {like}: give both the same")
+    values = []
+    for name in columns or names:
+        kind = table.schema.field(name).type
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()
+        if not numeric or table[name].null_count:
+            problem = f"is {kind}" if not numeric else "has cells without a value"
+            raise UserError(
+                f"{path}: column {name!r} {problem}: leave it out, or make numbers of it"
+            )
+        values.append(table[name].to_numpy().astype(np.float32))
+    labels = table[LABEL].to_numpy(zero_copy_only=False) if table.num_rows else np.empty(0, int)
+    return np.stack(values, axis=1), labels, columns or names
+
+
+def _numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Labels as numbers: whole numbers as they are, texts by their order in the training set."""
+    if train.dtype.kind in "iu" and test.dtype.kind in "iu":
+        return train, test
+    if not all(isinstance(label, str) for label in [*train, *test]):
+        raise UserError(
+            f"{path}: column {LABEL!r} has labels that are neither whole numbers nor texts, or "
+            "none in places: give one kind"
+        )
+    classes = sorted(set(train))
+    if unknown := sorted(set(test) - set(classes)):
+        raise UserError(f"{path}: the test set has classes that it has not: {unknown[0]!r}")
+    return np.searchsorted(classes, list(train)), np.searchsorted(classes, list(test))
+
+
+def read_images(folder: Path) -> Arrays | None:
+    """FOLDER/train/CLASS/*.png and FOLDER/test/CLASS/*.png, as torchvision's ImageFolder has them.
+
+    All images have one size. Inputs are [N, H, W] uint8 where all are grey, else [N, 3, H, W];
+    classes are numbered in the order of their names, images taken in that of theirs.
+
+    Returns:
+        None where there are no such folders.
+
+    Raises:
+        CorruptDataError: an image cannot be read.
+        UserError: sizes or classes differ, or there is no image.
+    """
+    train = folder / "train"
+    test = next((folder / name for name in TESTS if (folder / name).is_dir()), None)
+    if not train.is_dir() or test is None:
+        return None
+    classes = sorted(path.name for path in train.iterdir() if path.is_dir())
+    if unknown := {path.name for path in test.iterdir() if path.is_dir()} - set(classes):
+        raise UserError(f"{test}: class {min(unknown)!r} is not in {train}: give both the same")
+    found = [_files(part, classes) for part in (train, test)]
+    for part, files in zip((train, test), found, strict=True):
+        if not files:
+            raise UserError(f"{part}: no {', '.join(IMAGES)} in its folders, one for each class")
+    grey = all(_mode(path) == "L" for files in found for path, _ in files)
+    size = _size(found[0][0][0])
+    halves = [_images(files, size, grey=grey) for files in found]
+    return halves[0][0], halves[0][1], halves[1][0], halves[1][1]
+
+
+def _files(folder: Path, classes: list[str]) -> list[tuple[Path, int]]:
+    """The images of a folder and their labels."""
+    return [
+        (path, k)
+        for k, name in enumerate(classes)
+        if (folder / name).is_dir()
+        for path in sorted((folder / name).iterdir())
+        if path.suffix.lower() in IMAGES
+    ]
+
+
+def _images(
+    files: list[tuple[Path, int]], size: tuple[int, int], *, grey: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    shape = (len(files), *size) if grey else (len(files), 3, *size)
+    if np.prod(shape, dtype=object) > MAX_BYTES:
+        raise UserError(f"{files[0][0].parents[1]}: more than {MAX_BYTES} bytes of images")
+    inputs = np.empty(shape, np.uint8)
+    for k, (path, _) in enumerate(files):
+        with _opened(path) as image:
+            pixels = np.asarray(image.convert("L" if grey else "RGB"))
+        if pixels.shape[:2] != size:
+            raise UserError(
+                f"{path}: {pixels.shape[1]} x {pixels.shape[0]} pixels where the first image has "
+                f"{size[1]} x {size[0]}: give all one size"
+            )
+        inputs[k] = pixels if grey else pixels.transpose(2, 0, 1)
+    return inputs, np.array([label for _, label in files])
+
+
+def _mode(path: Path) -> str:
+    with _opened(path) as image:
+        return image.mode
+
+
+def _size(path: Path) -> tuple[int, int]:
+    with _opened(path) as image:
+        return image.size[1], image.size[0]
+
+
+def _opened(path: Path) -> Any:
+    """The image of a file, whole."""
+    from PIL import Image
+
+    try:
+        image = Image.open(path)
+        image.load()
+    # Decoders raise what they like.
+    except Exception as error:
+        raise CorruptDataError(f"{path}: not an image ({said(error)}): replace it") from error
+    return image

@@ -1,0 +1,344 @@
+"""The monitor in a user's own script: a run folder from a loop that is not ours."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gossip.comm.startup.together import agree, on_all, on_first
+from gossip.errors import UserError, one_of
+from gossip.loop.outcome import COLUMNS
+from gossip.loop.verdict import Verdict
+from gossip.monitor import LEVELS, GradientWindow, Moment, Values
+from gossip.monitor.decomposition import noise_split
+from gossip.monitor.monitor import larger, rate_values, smoothness_values, spread_values
+from gossip.monitor.spread import MeanModel, mean_model, spread
+from gossip.storage import folder as run_folder
+from gossip.storage.lock import locked
+from gossip.trace import Trace, column, load
+from gossip.trackers import TRACKERS, Tracking, close_all, facts_of
+from gossip.wrapper import own_gradients
+from gossip.wrapper.module import Gossip
+from gossip.wrapper.probing import Loss, Probe, Replay
+from gossip.wrapper.stopwatch import Stopwatch
+from gossip.wrapper.watching import Seen, Watch
+
+T = TypeVar("T")
+
+NOTED = ("train_loss", "test_loss", "test_error", "validation_loss", "validation_error")
+"""What a script may tell of itself, see `Recording.note`."""
+
+
+def record(
+    model: nn.Module,
+    out: str | Path,
+    *,
+    every: int = 50,
+    probe: Iterable[Any] | None = None,
+    loss: Loss | None = None,
+    whole: bool = False,
+    log: Sequence[str] = (),
+) -> "Recording":
+    """Record the run of a wrapped module while a block lasts; every process calls it.
+
+    ::
+
+        with gossip.record(model, "runs/mine", every=50, probe=loader, loss=loss) as recording:
+            for x, y in recording.batches(train_loader): ...
+
+    Training is not changed. The folder has trace.arrows, config.toml and summary.json, and
+    `gossip.report`, `gossip.simulate` and `gossip.trace.load` read it as any other. What is
+    recorded depends on what is given:
+
+    - nothing: sigma_w^2 before and after mixing, consensus distance, gradients, smoothness, the
+      noise scale, and alpha_e_own, which sees the optimizer alone (docs/script.md);
+    - `probe` and `loss`: alpha_e and Delta, with g at the mean model;
+    - the same and `whole=True`, all training samples: these exactly;
+    - `batches()` around the training loader: the parts of Delta, too.
+
+    Args:
+        model: a `Gossip`.
+        out: the run folder, made here. One that is there is gone on with by a model that has been
+            loaded at a step t > 0; its rows from t on are replaced.
+        every: steps t = 0, every, 2 every, ... are measured.
+        probe: a loader, walked through once per measured step; its batches are what `loss` takes.
+            Each learner's has samples of its own.
+        loss: (module, batch) -> the mean loss of the batch, of the module it is given.
+        whole: the probes of all learners together are the whole training set.
+        log: experiment trackers that get the rows too, of `gossip.trackers.TRACKERS`.
+
+    Raises:
+        UserError: options that do not fit, or differ between processes; a folder in use.
+    """
+    wrapped = getattr(model, "_orig_mod", model)
+    if not isinstance(wrapped, Gossip):
+        raise UserError(f"record({type(wrapped).__name__}): give the model that Gossip(...) made")
+    return Recording(wrapped, Path(out), every, probe, loss, whole, log)
+
+
+class Recording:
+    """A run that is being recorded; made by `gossip.record`."""
+
+    def __init__(
+        self,
+        model: Gossip,
+        out: Path,
+        every: int,
+        probe: Iterable[Any] | None,
+        loss: Loss | None,
+        whole: bool,
+        log: Sequence[str],
+    ) -> None:
+        self._model, self.path, self._every = model, out, every
+        self._comm, self._rounds = model.comm, model._rounds
+        self._weights = model._exchange.weights
+        on_all(self._comm, lambda: _check(every, probe, loss, whole, log, self._rounds.watch))
+        level = "nothing" if loss is None else "probe"
+        agree(self._comm, {"record": f"{level} every={every} whole={whole}"})
+        self._probe = None if probe is None else Probe(probe, whole)
+        self._replay = None if loss is None else Replay(model.module, self._weights, loss)
+        self._clock = Stopwatch(model.traffic)
+        self._watch = Watch(self._weights, every, self._clock)
+        self._window, self._verdict = GradientWindow(), Verdict(None)
+        self._batches: dict[int, list[Any]] = {}
+        self._noted: dict[str, list[float]] = {}
+        self._newest: Values = {}
+        self._best: tuple[float, int] | None = None
+        self._trace: Trace | None = None
+        self._log, self._trackers = tuple(log), list[Tracking]()
+        self._open = ExitStack()
+        self._facts: dict[str, Any] = {}
+
+    def __enter__(self) -> "Recording":
+        on_first(self._comm, self._start)
+        self._rounds.watch, self._rounds.measure = self._watch, self._measure
+        self._clock.lap("monitor")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the run: with an exception as interrupted, alone; else together with the others."""
+        ended = False
+        try:
+            if error is None:
+                with self._model._together("the end of record()"):
+                    self._rounds.settle()
+                    self._measure()
+                    self._write({"step": self._rounds.t, **self._told()})
+                ended = True
+        finally:
+            self._rounds.watch, self._rounds.measure = None, lambda: None
+            if self._trace is not None:
+                self._trace.close()
+                run_folder.write_summary(self.path, self._summary(ended=ended))
+                close_all(self._trackers)
+            self._open.close()
+
+    def batches(self, loader: Iterable[T]) -> Iterator[T]:
+        """The batches of a training loader, remembered until their step has been measured.
+
+        With them and `loss`, g_S is known: the gradient of the same mini-batches at the mean model,
+        and with it Delta_S, Delta^(2) and their cross term. Needs `probe`, too.
+        """
+        for batch in loader:
+            if self._probe is not None and self._watch.is_due(t := self._rounds.due):
+                self._batches.setdefault(t, []).append(batch)
+            yield batch
+
+    def note(self, **values: float | Tensor) -> None:
+        """Tell of this learner: train_loss at each step, test_error and such when they are known.
+
+        Local; the next row of the trace has the means over those learners that told. Of train_loss
+        it has the mean over the steps since the last row; of others the newest.
+        """
+        for name, value in values.items():
+            one_of(NOTED, name, "value to note")
+            said = value.detach().double().item() if isinstance(value, Tensor) else float(value)
+            kept = self._noted.setdefault(name, []) if name == "train_loss" else []
+            self._noted[name] = [*kept, said]
+
+    def _start(self) -> None:
+        """On process 0: the folder, its lock, config and trace."""
+        t = self._rounds.t
+        columns = (*COLUMNS, *LEVELS["full"], *own_gradients.COLUMNS)
+        goes_on = t > 0 and (self.path / run_folder.TRACE).is_file()
+        if not goes_on:
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise UserError(
+                    f"run folder {self.path} exists already: give record() another, remove it, or "
+                    "load the model as it was, to go on with it"
+                )
+            run_folder.create(self.path)
+        self._open.enter_context(locked(self.path))
+        self._facts = {**run_folder.facts(), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        keep = int((column(load(self.path), "step") < t).sum()) if goes_on else 0
+        if not goes_on:
+            run_folder.write_config(self.path, self._tables())
+        (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
+        self._trace = Trace(self.path, columns, keep=keep)
+        about = facts_of(self.path, run_folder.read_config(self.path))
+        self._trackers = [Tracking(name, about) for name in self._log]
+
+    def _tables(self) -> dict[str, Any]:
+        """What is known of the loop, in the words of a config."""
+        exchange, dtype = self._model._exchange, self._weights.like[0].dtype
+        known = {torch.float32: {"dtype": "float32"}, torch.float64: {"dtype": "float64"}}
+        return {
+            "algorithm": "dpsgd",
+            "gossip": {
+                "learners": self._comm.n,
+                "topology": exchange.topology.name,
+                "order": "atc" if self._rounds.order.collective_end else "awc",
+                "mix_every": exchange.mix_every,
+            },
+            **({"model": known[dtype]} if dtype in known else {}),
+            "monitoring": {"monitor_every": self._every},
+            "record": {**self._facts, "script": True, "module": type(self._model.module).__name__},
+        }
+
+    def _measure(self) -> None:
+        """Measure the step that was copied, if one was. Collective."""
+        if self._watch.seen is None:
+            return
+        self._clock.lap("data")
+        seen, self._watch.seen = self._watch.seen, None
+        with self._rounds.standing_still():
+            values = self._values(seen)
+        seconds = self._clock.training
+        row = {"step": seen.t, "seconds": seconds, "lr": seen.lr, "learners": self._comm.n}
+        self._write({**row, **self._told(), **values})
+        self._clock.lap("monitor")
+
+    def _values(self, seen: Seen) -> Values:
+        """What the monitor makes of the step, with the same formulas as in the harness."""
+        comm, moment = self._comm, _moment(seen)
+        mean = mean_model(moment, comm)
+        distances = spread(moment, mean, comm)
+        values = spread_values(moment, distances, mean, comm.n)
+        values |= own_gradients.own_rate(seen.increments, seen.gradients, comm)
+        largest = distances.largest_gradient
+        if self._replay is not None and self._probe is not None:
+            values |= self._at_the_mean(seen, mean)
+            largest = larger(largest, values["grad_norm"])
+        values = comm.share(values)[0]
+        return values | smoothness_values(self._window, seen.t, largest, values)
+
+    def _at_the_mean(self, seen: Seen, mean: MeanModel) -> Values:
+        """alpha_e and Delta; its parts where all learners have remembered their batches."""
+        assert self._replay is not None
+        assert self._probe is not None
+        g = self._replay.gradient(mean.weights, self._probe, self._comm)
+        values = rate_values(seen.lr, mean, g) | {"g_is_probe": float(not self._probe.whole)}
+        batches = self._batches.pop(seen.t, [])
+        if all(self._comm.share(bool(batches))):
+            g_s = self._replay.mean_gradient(mean.weights, batches, self._comm)
+            values |= noise_split(seen.lr, mean.gradient, g_s, g)
+        return values
+
+    def _told(self) -> Values:
+        """The means over learners of what they have noted since the last row. Collective."""
+        own = [float(np.mean(self._noted.get(name, [np.nan]))) for name in NOTED]
+        everyone = self._comm.gather(torch.tensor([own], dtype=torch.float64))
+        told = {name: everyone[:, k] for k, name in enumerate(NOTED)}
+        given = self._comm.share(sorted(self._noted))
+        self._noted.clear()
+        names = {name for names in given for name in names}
+        return {name: float(told[name].nanmean()) for name in NOTED if name in names}
+
+    def _write(self, row: Mapping[str, float]) -> None:
+        if len(row) == 1:
+            return
+        if "train_loss" in row:
+            self._verdict.follow([int(row["step"])], [row["train_loss"]])
+        error = row.get("test_error")
+        if error is not None and (self._best is None or error < self._best[0]):
+            self._best = (error, int(row["step"]))
+        self._newest |= row
+        if self._trace is not None:
+            self._trace.append([row])
+        for tracker in self._trackers:
+            tracker.rows([row])
+
+    def _summary(self, *, ended: bool) -> dict[str, Any]:
+        verdict = self._verdict.as_dict()
+        if not ended and not self._verdict.diverged:
+            verdict["verdict"] = "interrupted"
+        best_error, best_step = self._best or (None, None)
+        exchange = self._model._exchange
+        return {
+            "algorithm": "dpsgd",
+            "topology": exchange.topology.name,
+            "model": type(self._model.module).__name__,
+            "parameters": self._weights.d,
+            "learners": self._comm.n,
+            "processes": self._comm.processes,
+            "backend": type(self._comm).__name__.lower(),
+            **self._facts,
+            **verdict,
+            "steps": self._rounds.t,
+            **{name: self._newest.get(name) for name in NOTED},
+            "best_test_error": best_error,
+            "best_step": best_step,
+            "wall_seconds": {**self._clock.seconds, "total": sum(self._clock.seconds.values())},
+            "bytes_sent_per_learner": self._model.traffic.bytes_sent_per_learner,
+            "messages_per_learner": self._model.traffic.messages_per_learner,
+        }
+
+
+def _check(
+    every: int,
+    probe: Iterable[Any] | None,
+    loss: Loss | None,
+    whole: bool,
+    log: Sequence[str],
+    watch: Watch | None,
+) -> None:
+    """Raises UserError for what does not go together."""
+    if not isinstance(every, int) or isinstance(every, bool) or every < 1:
+        raise UserError(f"every={every!r}: give 1 to measure each step, 50 for every 50th, ...")
+    if loss is not None and not callable(loss):
+        raise UserError("loss= is no function: give one of (module, batch), the mean loss")
+    if (probe is None) != (loss is None):
+        there, missing = ("probe", "loss") if loss is None else ("loss", "probe")
+        raise UserError(
+            f"record({there}=...) without {missing}=: alpha_e needs both, a loader of batches and "
+            "a function (module, batch) -> mean loss"
+        )
+    if probe is not None and (not isinstance(probe, Iterable) or isinstance(probe, Iterator)):
+        raise UserError(
+            f"probe= is a {type(probe).__name__}, which can be walked through once at most: give a "
+            "loader or a list of batches"
+        )
+    if isinstance(log, str):
+        raise UserError(f"log={log!r}: give a list of names, such as [{log!r}]")
+    for name in log:
+        one_of(TRACKERS, name, "tracker")
+    if whole and probe is None:
+        raise UserError("whole=True says what the probe is: give probe= and loss=, too")
+    if watch is not None:
+        raise UserError("the model is being recorded already: leave that block first")
+
+
+def _moment(seen: Seen) -> Moment:
+    nothing = torch.empty(1, 0)
+    return Moment(
+        step=seen.t,
+        lr=seen.lr,
+        x=seen.x,
+        points=seen.x,
+        gradients=seen.gradients,
+        mixed=seen.mixed,
+        x_next=seen.x_next,
+        inputs=nothing,
+        labels=nothing,
+    )

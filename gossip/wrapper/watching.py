@@ -1,0 +1,125 @@
+"""What a step of a wrapper did, copied at chosen steps for whoever measures it afterwards."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from gossip.wrapper.orders import Order
+from gossip.wrapper.stopwatch import Stopwatch
+from gossip.wrapper.weights import Slot, Weights
+
+
+class Seen(NamedTuple):
+    """Step t of this learner, each [1, d]: what `gossip.monitor.Moment` is made of."""
+
+    t: int
+    lr: float
+    """The mean of the optimizers' learning rates, weighted by their numbers of parameters."""
+    x: Tensor
+    """w_j(t)."""
+    gradients: Tensor
+    """As the optimizers got them; where one has none, 0."""
+    mixed: Tensor
+    """W X before the update; adapt-then-combine's, of the updated weights."""
+    increments: Tensor
+    """u_j, what the optimizers added."""
+    x_next: Tensor
+    """w_j(t+1)."""
+
+
+class Watch:
+    """Copies weights and gradients at every k-th step; at others it only counts.
+
+    Local: it sends nothing, so that a learner may end its step whenever it wants.
+
+    Args:
+        weights: of the learner.
+        every: k; the steps t = 0, k, 2k, ... are copied.
+        clock: told when phases of a step end.
+    """
+
+    def __init__(self, weights: Weights, every: int, clock: Stopwatch) -> None:
+        self._weights, self._every, self._clock = weights, every, clock
+        self._t: int | None = None
+        self._x: list[Tensor] = []
+        self._gradients: list[Tensor] = []
+        self._updated: list[Tensor] = []
+        self._mixed: list[Tensor] | None = None
+        self._rates: list[tuple[float, int]] = []
+        self.seen: Seen | None = None
+        """The step copied last; whoever has measured it sets None."""
+
+    def is_due(self, t: int) -> bool:
+        """Whether step t is copied."""
+        return t % self._every == 0
+
+    def begin(self, t: int) -> None:
+        """Step t has begun, with the weights as they are."""
+        self._clock.lap("data")
+        self._t = t if self.is_due(t) else None
+        if self._t is not None:
+            self._x = self._weights.rows()
+            self._gradients = [torch.zeros_like(row) for row in self._x]
+            self._rates = []
+
+    def stepping(self, optimizer: Optimizer, slots: Iterable[Slot]) -> None:
+        """An optimizer is about to change these parameters."""
+        self._clock.lap("gradient")
+        if self._t is None:
+            return
+        for slot in slots:
+            if (gradient := slot.parameter.grad) is not None:
+                slot.part(self._gradients).add_(gradient.to_dense())
+        for group in optimizer.param_groups:
+            count = sum(slot.parameter.numel() for slot in self._weights.of(group["params"]))
+            self._rates.append((float(group.get("lr", torch.nan)), count))
+
+    def ending(self, order: Order) -> None:
+        """All optimizers have stepped, and what `order` has still to add is about to come."""
+        if self._t is None:
+            return
+        self._updated = self._weights.rows()
+        changes = order.changes or [torch.zeros_like(row) for row in self._x]
+        after = order.collective_end
+        self._mixed = None if after else [x + c for x, c in zip(self._x, changes, strict=True)]
+
+    def ended(self) -> None:
+        """The step is over."""
+        self._clock.lap("optimizer")
+        if self._t is None:
+            return
+        x_next = self._weights.rows()
+        mixed = x_next if self._mixed is None else self._mixed
+        # Averaging while computing has been added to some of the updated weights already.
+        before, after = (self._x, self._updated) if mixed is x_next else (mixed, x_next)
+        samples = sum(count for _, count in self._rates)
+        lr = sum(rate * count for rate, count in self._rates) / samples if samples else 0.0
+        self.seen = Seen(
+            self._t,
+            lr,
+            joined(self._x),
+            joined(self._gradients),
+            joined(mixed),
+            joined(after) - joined(before),
+            joined(x_next),
+        )
+        self._t = None
+        self._x, self._gradients, self._updated, self._mixed = [], [], [], None
+
+    def dropped(self) -> None:
+        """The step is abandoned: its weights are replaced by others."""
+        self._t = None
+
+
+def joined(rows: list[Tensor]) -> Tensor:
+    """Rows of several dtypes or devices as one, [1, d] float64 on the CPU; one alone as it is."""
+    return rows[0] if len(rows) == 1 else torch.cat([row.double().cpu() for row in rows], dim=1)
+
+
+def parted(row: Tensor, like: list[Tensor]) -> list[Tensor]:
+    """The rows that `joined` has made one, from `row` [d]."""
+    parts = row.split([each.shape[1] for each in like])
+    return [part.to(each).unsqueeze(0) for part, each in zip(parts, like, strict=True)]

@@ -1,0 +1,116 @@
+"""A user's tables and folders of images are the arrays that they were made of."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from gossip import run, trace
+from gossip.data import CorruptDataError, load
+from gossip.errors import UserError
+
+DRAWS = np.random.default_rng(0)
+
+
+def table(path, rows=20, labels=None, **columns):
+    numbers = {"a": DRAWS.standard_normal(rows).astype("f4"), "b": DRAWS.integers(9, size=rows)}
+    labels = np.arange(rows) % 3 if labels is None else labels
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = pa.table({**numbers, "label": labels, **columns})
+    parquet.write_table(made, path)
+    return np.stack([numbers["a"], numbers["b"]], axis=1).astype("f4")
+
+
+def test_train_and_test_tables_are_the_arrays(tmp_path):
+    inputs = [table(tmp_path / "mine" / f"{name}.parquet") for name in ("train", "test")]
+    found = load("mine", tmp_path)
+    np.testing.assert_array_equal(found.train_inputs, inputs[0])
+    np.testing.assert_array_equal(found.test_inputs, inputs[1])
+    assert found.train_labels.tolist() == (np.arange(20) % 3).tolist()
+
+
+def test_of_one_table_every_fifth_of_a_class_is_held_out_and_texts_are_classes(tmp_path):
+    inputs = table(tmp_path / "mine.parquet", labels=["no", "yes"] * 10)
+    found = load("mine", tmp_path)
+    assert len(found.test_labels) == 4
+    together = np.concatenate([found.train_inputs, found.test_inputs])
+    np.testing.assert_array_equal(np.sort(together, axis=0), np.sort(inputs, axis=0))
+    for x, y in zip(found.train_inputs, found.train_labels, strict=True):
+        assert y == np.flatnonzero((inputs == x).all(1))[0] % 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"c": ["x"] * 20}, "column 'c' is string"),
+        ({"c": [None] + [1.0] * 19}, "column 'c' has cells without a value"),
+        ({"label": [0.5] * 20}, "neither whole numbers nor texts"),
+        ({"label": [None] + [1] * 19}, "neither whole numbers nor texts"),
+    ],
+)
+def test_tables_of_something_else_are_refused(tmp_path, columns, message):
+    table(tmp_path / "mine.parquet", **columns)
+    with pytest.raises(UserError, match=message):
+        load("mine", tmp_path)
+
+
+def test_a_table_without_labels_and_no_table_are_refused(tmp_path):
+    parquet.write_table(pa.table({"a": [1.0]}), tmp_path / "mine.parquet")
+    with pytest.raises(UserError, match="one must be 'label'"):
+        load("mine", tmp_path)
+    (tmp_path / "mine.parquet").write_bytes(b"PAR1nothing")
+    with pytest.raises(CorruptDataError, match="not a Parquet table"):
+        load("mine", tmp_path)
+
+
+def test_classes_and_columns_of_the_test_table_are_those_of_the_training_table(tmp_path):
+    table(tmp_path / "mine" / "train.parquet", labels=["no", "yes"] * 10)
+    table(tmp_path / "mine" / "test.parquet", labels=["no", "perhaps"] * 10)
+    with pytest.raises(UserError, match="classes that it has not: 'perhaps'"):
+        load("mine", tmp_path)
+    table(tmp_path / "mine" / "test.parquet", c=np.arange(20))
+    with pytest.raises(UserError, match="its columns are not those of"):
+        load("mine", tmp_path)
+
+
+def images(folder, count, shape, classes=("cat", "dog")):
+    pixels = DRAWS.integers(256, size=(count, *shape), dtype=np.uint8)
+    for k, image in enumerate(pixels):
+        path = folder / classes[k % len(classes)] / f"{k:03d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    return np.concatenate([pixels[c :: len(classes)] for c in range(len(classes))])
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3)])
+def test_folders_of_images_are_the_arrays(tmp_path, shape):
+    expected = [images(tmp_path / "mine" / name, 6, shape) for name in ("train", "val")]
+    found = load("mine", tmp_path)
+    for inputs, pixels in zip((found.train_inputs, found.test_inputs), expected, strict=True):
+        axes = (0, 3, 1, 2) if len(shape) == 3 else (0, 1, 2)
+        np.testing.assert_array_equal(inputs, pixels.transpose(axes))
+    assert found.train_labels.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_images_that_do_not_fit_are_refused(tmp_path):
+    for part in ("train", "test"):
+        images(tmp_path / "mine" / part, 4, (5, 4))
+    Image.new("L", (7, 5)).save(tmp_path / "mine" / "test" / "dog" / "z.png")
+    with pytest.raises(UserError, match="7 x 5 pixels where the first image has 4 x 5"):
+        load("mine", tmp_path)
+    (tmp_path / "mine" / "test" / "dog" / "z.png").write_bytes(b"nothing")
+    with pytest.raises(CorruptDataError, match="not an image"):
+        load("mine", tmp_path)
+    images(tmp_path / "mine" / "test", 1, (5, 4), ["cow"])
+    with pytest.raises(UserError, match="class 'cow' is not in"):
+        load("mine", tmp_path)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_run_learns_from_a_table(tmp_path):
+    table(tmp_path / "mine.parquet", rows=100)
+    options = ["--dataset", "mine", "--data-dir", str(tmp_path), "--algorithm", "dpsgd"]
+    options += ["--learners", "2", "--batch-size", "10", "--steps", "3", "--monitor-every", "1"]
+    assert run.main([*options, "--out", str(tmp_path / "run")]) == 0
+    assert np.isfinite(trace.column(trace.load(tmp_path / "run"), "alpha_e")[:3]).all()

@@ -1,0 +1,288 @@
+"""The monitor in a user's script measures what the harness's does, and changes nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from itertools import combinations
+from math import sqrt
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import gossip
+from gossip import trace
+from gossip.comm.stacked import Stacked
+from gossip.errors import UserError
+from gossip.launch import mpirun as launch
+from gossip.report import runs
+from gossip.storage import folder
+from gossip.wrapper.own_gradients import own_rate
+from gossip.wrapper.probing import Probe, Replay
+from gossip.wrapper.weights import Weights
+from tests import odd_models, recorded
+
+ROOT = Path(__file__).parents[2]
+F64 = torch.float64
+
+
+@pytest.mark.parametrize("order", ["awc", "atc"])
+def test_alone_it_measures_what_the_harness_does(order, tmp_path):
+    chosen = recorded.study(Stacked(1), order)
+    recorded.walk(chosen, tmp_path / "run")
+    for name, expected, found in recorded.both(chosen, tmp_path / "run"):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-18, err_msg=name)
+
+
+def loss(module, batch):
+    return nn.functional.cross_entropy(module(batch[0]), batch[1])
+
+
+def batch(seed, size=6, shape=(8, 8)):
+    draw = torch.Generator().manual_seed(seed)
+    return torch.rand(size, *shape, generator=draw), torch.randint(0, 3, (size,), generator=draw)
+
+
+def walked(module, make, out=None, steps=5, **options):
+    """The weights after some steps, of a global random state that a recording must not touch."""
+    torch.manual_seed(1)
+    model = gossip.Gossip(module)
+    optimizers = make(model)
+
+    def steps_of(batches):
+        for each in batches:
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            loss(model, each).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+
+    batches = [batch(t) for t in range(steps)]
+    if out is None:
+        steps_of(batches)
+    else:
+        with gossip.record(model, out, every=2, **options) as recording:
+            steps_of(recording.batches(batches))
+    return model.state_dict()
+
+
+def sgd(model):
+    return [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)]
+
+
+def two(model):
+    first, *rest = [p for p in model.parameters() if p.requires_grad]
+    return [torch.optim.SGD([first], lr=0.1), torch.optim.Adam(rest, lr=0.3)]
+
+
+@pytest.mark.parametrize("make", [sgd, two])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(odd_models.Frozen, odd_models.TiedObject, odd_models.TiedTranspose, odd_models.Unused),
+        *(odd_models.DropoutAndBatchNorm, odd_models.Transposed, odd_models.SparseEmbedding),
+    ],
+)
+def test_a_recording_changes_nothing_bit_for_bit(kind, make, tmp_path):
+    if kind is odd_models.SparseEmbedding and make is two:
+        pytest.skip("torch's Adam takes no sparse gradients")
+    ends = []
+    for out in (None, tmp_path / "run"):
+        torch.manual_seed(7)
+        options = {"probe": [batch(50), batch(51, 3)], "loss": loss} if out else {}
+        ends.append(walked(kind((8, 8), 3), make, out, **options))
+    for name, value in ends[0].items():
+        assert torch.equal(ends[1][name], value), name
+    table = trace.load(tmp_path / "run")
+    assert trace.column(table, "step")[:3].tolist() == [0, 2, 4]
+    assert np.isfinite(trace.column(table, "displacement_norm")[:3]).all()
+
+
+def test_a_parameter_that_is_added_later_ends_the_run_and_leaves_it_readable(tmp_path):
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def go():
+        with gossip.record(model, tmp_path, every=1):
+            for t in range(4):
+                loss(model, batch(t)).backward()
+                optimizer.step()
+                if t == 2:
+                    model.module.late = nn.Parameter(torch.ones(2))
+
+    with pytest.raises(UserError, match="added or unfrozen"):
+        go()
+    (run,) = runs.load_runs([tmp_path])
+    assert run.verdict == "interrupted"
+    assert run.column("step").tolist() == [0, 1]
+
+
+def test_the_folder_reads_like_any_other(tmp_path):
+    torch.manual_seed(7)
+    options = {"probe": [batch(50), batch(51)], "loss": loss, "whole": True}
+    walked(odd_models.Net((8, 8), 3), sgd, tmp_path / "run", **options)
+    (run,) = runs.load_runs([tmp_path / "run"])
+    assert (run.verdict, run.number("steps"), run.setting("learners")) == ("converged", 5, 1)
+    assert np.isfinite(run.column("alpha_e")[:3]).all()
+    total = run.number("wall_seconds", "total")
+    phases = [run.number("wall_seconds", name) for name in ("data", "gradient", "optimizer")]
+    assert 0 < sum(phases) <= total
+    command = [sys.executable, "-m", "gossip.report", str(tmp_path / "run"), "--figure"]
+    command += [str(tmp_path / "f.svg")]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+
+
+def test_a_run_goes_on_behind_the_step_that_was_loaded(tmp_path):
+    def model_of():
+        torch.manual_seed(3)
+        model = gossip.Gossip(odd_models.Net((8, 8), 3))
+        return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def go(model, optimizer, steps):
+        with gossip.record(model, tmp_path, every=1):
+            for t in steps:
+                optimizer.zero_grad()
+                loss(model, batch(t)).backward()
+                optimizer.step()
+                if t == 1:
+                    kept.update({k: v.clone() for k, v in model.state_dict().items()})
+
+    kept: dict = {}
+    go(*model_of(), range(4))
+    whole = trace.column(trace.load(tmp_path), "sigma_w2")
+    norms = trace.column(trace.load(tmp_path), "displacement_norm")
+    model, optimizer = model_of()
+    model.load_state_dict(kept)
+    model.set_extra_state({"step": 2, "due": False})
+    go(model, optimizer, range(2, 4))
+    table = trace.load(tmp_path)
+    assert trace.column(table, "step").tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(trace.column(table, "displacement_norm"), norms)
+    np.testing.assert_array_equal(trace.column(table, "sigma_w2"), whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": 0}, "every=0"),
+        ({"probe": [1]}, "without loss="),
+        ({"loss": loss}, "without probe="),
+        ({"whole": True}, "give probe= and loss="),
+        ({"probe": iter([1]), "loss": loss}, "walked through once"),
+        ({"probe": [1], "loss": 3}, "no function"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message, tmp_path):
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    with pytest.raises(UserError, match=message):
+        gossip.record(model, tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_in_use_and_a_plain_module_are_refused(tmp_path):
+    folder.write_text(tmp_path / "other.txt", "")
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    with pytest.raises(UserError, match="exists already"), gossip.record(model, tmp_path):
+        pass
+    with pytest.raises(UserError, match="give the model"):
+        gossip.record(model.module, tmp_path / "run")
+
+
+def test_noise_of_a_sampled_probe_is_taken_out_of_the_square_without_bias():
+    """L(w) = mean of (w - c_i)^2 / 2, c_i ~ N(0, I): ||g||^2 = ||w||^2, in groups of two sizes."""
+    d, module = 8, nn.Linear(8, 1, bias=False).double()
+    replay = Replay(
+        module,
+        Weights(dict(module.named_parameters()), "m"),
+        lambda m, c: (m.weight - c).square().sum(1).mean() / 2,
+    )
+    row, draws = torch.full((d,), 0.5, dtype=F64), np.random.default_rng(0)
+    squares, plain = [], []
+    for _ in range(400):
+        batches = [torch.from_numpy(draws.standard_normal((b, d))) for b in (3, 5, 3, 5)]
+        g = replay.gradient(row, Probe(batches, whole=False), Stacked(1))
+        squares.append(g.square)
+        plain.append(float(g.vector @ g.vector))
+    error = np.std(squares) / sqrt(len(squares))
+    assert abs(np.mean(squares) - d / 4) < 3 * error
+    assert np.mean(plain) - d / 4 > 5 * error  # d / 16 too much
+
+
+@pytest.mark.parametrize("factors", ["sgd", "preconditioned"])
+def test_own_gradients_tell_the_rate_within_their_error_where_learners_are_together(factors):
+    """alpha_e = -U.g / ||g||^2 of a known g, of noises that are the learners' own."""
+    n, d, alpha = 12, 40, 0.1
+    draws = np.random.default_rng(1)
+    g = torch.from_numpy(draws.standard_normal(d))
+    scale = torch.ones(d, dtype=F64) if factors == "sgd" else torch.linspace(0.2, 3, d, dtype=F64)
+    misses, errors = [], []
+    for _ in range(200):
+        gradients = g + torch.from_numpy(2 * draws.standard_normal((n, d)))
+        increments = -alpha * scale * gradients
+        exact = -float(increments.mean(0) @ g / (g @ g))
+        found = own_rate(increments, gradients, Stacked(n))
+        misses.append((found["alpha_e_own"] - exact) / found["alpha_e_own_se"])
+        errors.append(found["noise_scale_batches"] / (4 * d / float(g @ g)) - 1)
+    misses = np.array(misses)
+    assert abs(misses.mean()) < 0.3
+    assert 0.85 < (np.abs(misses) < 2).mean() <= 1
+    assert abs(np.median(errors)) < 0.1
+
+
+def test_own_gradients_are_the_mean_of_all_split_halves():
+    n, draws = 6, np.random.default_rng(2)
+    u, g = (torch.from_numpy(draws.standard_normal((n, 5)) + 1) for _ in range(2))
+    along, square = [], []
+    for half in combinations(range(n), n // 2):
+        a, b = list(half), [j for j in range(n) if j not in half]
+        along.append(float(u[a].mean(0) @ g[b].mean(0)))
+        square.append(float(g[a].mean(0) @ g[b].mean(0)))
+    found = own_rate(u, g, Stacked(n))
+    assert found["alpha_e_own"] == pytest.approx(-np.mean(along) / np.mean(square), rel=1e-12)
+
+
+def test_what_own_gradients_cannot_see_is_as_said():
+    """L = w^4 / 4, learners at w_a +- s: too low by exactly 1 / (1 + 3 s^2 / w_a^2)."""
+    w_a, s, alpha = 1.0, 0.5, 0.01
+    x = torch.tensor([[w_a - s], [w_a + s]], dtype=F64)
+    g = x**3
+    exact = float(alpha * g.mean() / w_a**3)
+    found = own_rate(-alpha * g, g, Stacked(2))["alpha_e_own"]
+    assert found == pytest.approx(alpha, rel=1e-12)
+    assert found / exact == pytest.approx(1 / (1 + 3 * s**2 / w_a**2), rel=1e-12)
+
+
+SCRIPT = """
+    import sys, torch
+    import gossip
+    torch.manual_seed(0)
+    model = gossip.Gossip(torch.nn.Linear(3, 1), topology="complete")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gossip.record(model, sys.argv[1], every=2):
+        for t in range(20):
+            model(torch.randn(4, 3)).square().mean().backward()
+            if t == 7 and model.comm.process == 1:
+                raise RuntimeError("on one process")
+            optimizer.step()
+"""
+
+
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+def test_an_exception_on_one_process_leaves_a_run_that_can_be_read(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(dedent(SCRIPT))
+    mpirun = launch.find_mpirun()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    environment = {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = launch.environment_for(launch.kind_of(mpirun), environment)
+    command = [mpirun, "-n", "2", sys.executable, str(script), str(tmp_path / "run")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "on one process" in done.stderr
+    (run,) = runs.load_runs([tmp_path / "run"])
+    assert run.verdict == "interrupted"
+    assert run.column("step")[:3].tolist() == [0, 2, 4]
