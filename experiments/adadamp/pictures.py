@@ -48,7 +48,7 @@ def _schedules(made: Measured) -> "Figure":
         for axes in panels[:, 0]:
             axes.set_ylabel("test error, %")
         handles = panels[0, 0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside upper center", ncols=len(SCHEDULES))
+        figure.legend(*handles, loc="outside upper center", ncols=3)
     return figure
 
 
@@ -83,28 +83,25 @@ def _diversity(made: Measured) -> "Figure":
 
 
 def _dampers(made: Measured) -> "Figure":
-    """Differences of the tuned methods from the falling rate, over updates; squares: n learners."""
+    """Differences of the tuned methods from the falling rate, fewest updates at the top."""
+    base, lines = made.tuned("decay"), []
+    for name, method in compared(made.size).items():
+        group = made.tuned(name)
+        if len(group.keys() & base.keys()) < 2 or name in ("decay", "gradient-descent"):
+            continue
+        updates = fmean(row.updates for row in group.values())
+        lines.append((updates, method, difference(group, base)))
+    lines.sort(key=lambda line: -line[0])
     with new_figure(8, 5) as figure:
         axes = figure.subplots()
-        base = made.tuned("decay")
-        axes.axhline(0, color=GREY, lw=1)
-        for i, (name, method) in enumerate(compared(made.size).items()):
-            group = made.tuned(name)
-            if len(group.keys() & base.keys()) < 2 or name in ("decay", "gradient-descent"):
-                continue
-            found = difference(group, base)
-            updates = fmean(row.updates for row in group.values())
+        axes.axvline(0, color=GREY, lw=1)
+        for i, (_, method, found) in enumerate(lines):
             marker = "s" if method.shares else "o"
-            axes.errorbar(
-                updates,
-                found.value,
-                found.high - found.value,
-                fmt=marker,
-                color=f"C{i % 10}",
-                label=method.label,
-            )
-        axes.set_xscale("log")
-        axes.set_xlabel("updates")
-        axes.set_ylabel("test error over that of a rate falling to 1 %, points")
-        figure.legend(loc="outside right center")
+            half = found.high - found.value
+            axes.errorbar(found.value, i, xerr=half, fmt=marker, color=f"C{int(method.shares)}")
+        labels = [f"{method.label}: {updates:,.0f} updates" for updates, method, _ in lines]
+        axes.set_yticks(range(len(lines)), labels)
+        axes.set_xlabel(
+            "test error over that of a rate falling to 1 %, points; squares: several learners"
+        )
     return figure

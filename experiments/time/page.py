@@ -50,9 +50,9 @@ Our reading of the tables below; the criteria are stricter.
 MISSING = """\
 ## What is not here
 
-- AdaDamp's Figs. 5, 6 and 8 to 10 are loss and accuracy over simulated seconds. They need recorded
-  runs whose batch grows (`--damping`), of which none is committed here yet, and a replay in which a
-  gradient takes longer with them: `python -m gossip.simulate RUN...` counts every gradient alike.
+- AdaDamp's Figs. 5, 6 and 8 to 10, loss and accuracy over simulated seconds, are on the page of
+  [batches that grow](adadamp.md), by the model of slots above: `python -m gossip.simulate RUN...`
+  counts every gradient alike, also where a batch grows.
 - LENA's published seconds themselves: the constants are those of a fit to them whose residuals are
   known (at most 1.3 % for ResNet-18, 2.4 % for ResNet-50), so there is nothing left to compare.
 - DATE's 119 % weak scaling from 8 to 512 TPUs: no model in which learners do the same and messages
