@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossip.comm.startup.environment import prepare_environment, speaks
-from gossip.inherited import open_standard_files
+from gossip.comm.startup.inherited import open_standard_files
 
 if TYPE_CHECKING:
     from gossip.task.device import place

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import topologies
-from gossip.by_identity import ByIdentity
 from gossip.comm.base import Traffic
 from gossip.comm.base import messages as per_learner
+from gossip.comm.by_identity import ByIdentity
 from gossip.comm.product import product
 from gossip.comm.stacked import Stacked
 from tests.problems import complete, ring

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gossip.comm.startup.inherited import heard
 from gossip.errors import UserError
-from gossip.inherited import heard
 from topologies.terminal import lossy_output
 
 NEEDED = (

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 from scipy.sparse import csr_array
 
-from gossip.by_identity import ByIdentity
+from gossip.comm.by_identity import ByIdentity
 from topologies.colouring import matchings
 from topologies.damped import blend
 from topologies.matrices import pairs

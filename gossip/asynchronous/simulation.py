@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from gossip.asynchronous.events import Events
 from gossip.asynchronous.learners import Learners
 from gossip.asynchronous.partners import partner
-from gossip.events import Events
 from gossip.study import Study
 
 AWAY = "in_flight/"

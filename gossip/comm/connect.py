@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gossip.comm.startup.environment import check_facts, start_mpi
+from gossip.comm.startup.inherited import say
 from gossip.comm.startup.launchers import (
     TORCHRUN,
     Launched,
@@ -13,7 +14,6 @@ from gossip.comm.startup.launchers import (
     sign,
 )
 from gossip.errors import UserError, lookup
-from gossip.inherited import say
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.by_identity import ByIdentity
 from gossip.comm.base import Decode, Pending, Traffic, messages
+from gossip.comm.by_identity import ByIdentity
 from gossip.comm.product import product, rounded
 
 

@@ -15,7 +15,7 @@ from gossip.data.dataset import (
 )
 from gossip.data.sources import DATASETS, Source
 from gossip.errors import UserError, load_object, lookup, said, suggestion
-from gossip.randomness import seeded
+from gossip.streams import seeded
 
 
 def load(name_or_spec: str, data_dir: Path | None = None, *, verify: bool = True) -> Dataset:

@@ -18,7 +18,7 @@ from torch.func import functional_call
 
 from gossip.engines.problem import Problem
 from gossip.errors import UserError
-from gossip.randomness import seeded
+from gossip.streams import seeded
 from gossip.task.overrun import FAULT, Watch
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from gossip.estimators.data import in_dtype, in_order, is_dataset, samples_of
 from gossip.estimators.parameters import check_loss, check_optimizer, check_workers, damper_of
 from gossip.estimators.progress import ProgressLine
 from gossip.models import mlp
-from gossip.randomness import seeded
-from gossip.streams import PASS, PROBE, generator
+from gossip.streams import PASS, PROBE, generator, seeded
 from gossip.task.parameters import coordinates
 
 JUDGED_AT_ONCE = 1024

@@ -22,9 +22,9 @@ from threading import Thread
 from typing import IO
 
 from gossip.comm.startup.environment import MPI_EXTRA, check_ours
+from gossip.comm.startup.inherited import heard, say
 from gossip.comm.startup.launchers import TORCHRUN, child_of, launched
 from gossip.errors import UserError
-from gossip.inherited import heard, say
 from gossip.launch.restart import Try, first_try, next_try
 
 NUM_PROCESSES = 16

@@ -19,9 +19,9 @@ import torch
 
 from gossip import data
 from gossip.comm.connect import connect
+from gossip.comm.startup.inherited import heard
 from gossip.config import Config, from_tables
 from gossip.errors import UserError
-from gossip.inherited import heard
 from gossip.runs.recorded import train_recorded
 from gossip.storage import folder as run_folder
 from gossip.storage.names import FINAL

@@ -5,9 +5,9 @@ from functools import lru_cache
 import numpy as np
 
 from gossip.algorithms import pattern as phases
+from gossip.asynchronous.events import Events
 from gossip.asynchronous.partners import drawn
 from gossip.comm.costs import Sent, pair
-from gossip.events import Events
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from gossip.errors import UserError, said
-from gossip.randomness import seeded
+from gossip.streams import seeded
 from gossip.task.numerics import Numerics
 
 Build = Callable[[], nn.Module]

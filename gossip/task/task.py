@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
-from gossip.randomness import seeded
+from gossip.streams import seeded
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
 from gossip.task.likeness import unlike

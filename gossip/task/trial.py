@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip.errors import UserError
-from gossip.randomness import seeded, where
+from gossip.streams import seeded, where
 from gossip.task.attributes import attributes
 from gossip.task.building import cannot_take, logits
 from gossip.task.layers import NORM

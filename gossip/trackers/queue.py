@@ -9,8 +9,8 @@ from queue import Full, Queue
 from time import monotonic
 from typing import Any
 
+from gossip.comm.startup.inherited import say
 from gossip.errors import lookup, said
-from gossip.inherited import say
 from gossip.storage.tables import flat
 from gossip.trackers.adapters import TRACKERS, About
 

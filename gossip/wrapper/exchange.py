@@ -8,8 +8,8 @@ from typing import NamedTuple
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.by_identity import ByIdentity
 from gossip.comm.base import Communicator, Traffic, messages
+from gossip.comm.by_identity import ByIdentity
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
@@ -48,7 +48,7 @@ class Exchange:
         """Whether what is mixed is not the same at every step."""
         return self.comm.n > 1 and (self.mix_every, self.topology.period) != (1, 1)
 
-    def matrix(self, t: int) -> csr_array | None:
+    def mixing_matrix(self, t: int) -> csr_array | None:
         """W of step t; None where nothing is mixed, as by a learner alone."""
         if self.comm.n == 1 or (t + 1) % self.mix_every:
             return None
@@ -60,7 +60,7 @@ class Exchange:
         What becomes of the weights meanwhile is the caller's business: what is sent is a copy,
         where processes share memory the one that the others read.
         """
-        w = self.matrix(t)
+        w = self.mixing_matrix(t)
         if w is None:
             return None
         rows = self.weights.rows(self.comm.new_rows)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from gossip.comm.shutdown.failure import RELAY_SECONDS, SPEAKER_SECONDS, Host
 from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, speaks
+from gossip.comm.startup.inherited import flush, say
 from gossip.comm.startup.launchers import launched
 from gossip.comm.startup.rendezvous import end_job
 from gossip.errors import UserError
-from gossip.inherited import flush, say
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gossip.comm.base import Communicator
 from gossip.errors import UserError
 from gossip.monitor.effective_rate import MeanModelGradient
-from gossip.randomness import seeded
+from gossip.streams import seeded
 from gossip.task.layers import NORM
 from gossip.wrapper.watching import joined, parted
 from gossip.wrapper.weights import Weights

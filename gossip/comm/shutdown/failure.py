@@ -23,9 +23,9 @@ from gossip.comm.shutdown.position import Position
 from gossip.comm.shutdown.stop import GoingOn, Stop
 from gossip.comm.shutdown.watch import SLOT, claim, say
 from gossip.comm.startup.environment import may_go_on
+from gossip.comm.startup.inherited import flush
 from gossip.comm.startup.machine import machine
 from gossip.errors import UserError
-from gossip.inherited import flush
 
 if TYPE_CHECKING:  # torch stays out of whatever only wants to end well
     from gossip.comm.base import Communicator

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from gossip.inherited import heard
+from gossip.comm.startup.inherited import heard
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import gossip_sgd
+from gossip.comm.startup.inherited import flush
 from gossip.comm.startup.launchers import contradiction, launched, said
 from gossip.errors import UserError
-from gossip.inherited import flush
 
 if TYPE_CHECKING:
     pass

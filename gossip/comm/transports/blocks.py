@@ -11,8 +11,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.by_identity import ByIdentity
 from gossip.comm.base import Decode, Pending, Traffic
+from gossip.comm.by_identity import ByIdentity
 from gossip.comm.node import reduction, window
 from gossip.comm.node.reduction import Reduction
 from gossip.comm.node.shared_memory import shared_memory
