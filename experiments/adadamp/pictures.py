@@ -92,7 +92,7 @@ def _dampers(made: Measured) -> "Figure":
         updates = fmean(row.updates for row in group.values())
         lines.append((updates, method, difference(group, base)))
     lines.sort(key=lambda line: -line[0])
-    with new_figure(8, 5) as figure:
+    with new_figure(8, 5.2) as figure:
         axes = figure.subplots()
         axes.axvline(0, color=GREY, lw=1)
         for i, (_, method, found) in enumerate(lines):
@@ -102,6 +102,6 @@ def _dampers(made: Measured) -> "Figure":
         labels = [f"{method.label}: {updates:,.0f} updates" for updates, method, _ in lines]
         axes.set_yticks(range(len(lines)), labels)
         axes.set_xlabel(
-            "test error over that of a rate falling to 1 %, points; squares: several learners"
+            "points of test error over a rate falling to 1 %\nsquares: several learners"
         )
     return figure
