@@ -16,6 +16,8 @@ from experiments.dpsgd import fig2, topologies
 from experiments.dpsgd import page as dpsgd_page
 from experiments.lena import command as lena
 from experiments.lena import page as lena_page
+from experiments.noise import command as noise
+from experiments.noise import page as noise_page
 from experiments.rivals import command as rivals
 from experiments.rivals import page as rivals_page
 from experiments.time import command as time
@@ -28,6 +30,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "date.csv": date_page.write,
     "time.csv": time_page.write,
     "adadamp_schedules.csv": adadamp_page.write,
+    "noise.csv": noise_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -48,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (fig2, topologies, lena, rivals, date, time, adadamp):
+            for study in (fig2, topologies, lena, rivals, date, time, adadamp, noise):
                 study.publish(scale)
         dpsgd_page.write(scale)
         for table, write in PAGES.items():

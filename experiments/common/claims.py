@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeVarTuple
 
 from experiments.common.markdown import table_row
+from experiments.common.statistics import Word
 
 Measured = TypeVarTuple("Measured")
 """Types of the arguments that a study's criteria are evaluated on: its rows, and its size."""
 
-Verdict = tuple[bool, str] | None
-"""Whether the criterion is met, and the numbers that decide it; None while runs are missing."""
+Verdict = tuple[bool | Word, str] | None
+"""Whether the criterion is met, or that it is open, and the numbers that decide it; None while runs
+are missing."""
 
 REPRODUCES = """\
 | the paper | criterion | measured | reproduces |
@@ -48,5 +50,7 @@ def table(head: str, claims: Sequence[Claim[*Measured]], *given: *Measured) -> s
 def _row(claim: Claim, verdict: Verdict) -> str:
     word, numbers = "-", "not run yet"
     if verdict is not None:
-        word, numbers = ("yes" if verdict[0] else "**no**"), verdict[1]
+        met, numbers = verdict
+        word = met if isinstance(met, str) else ("yes" if met else "no")
+        word = "**no**" if word == "no" else word
     return table_row([claim.statement, claim.criterion, numbers, word])

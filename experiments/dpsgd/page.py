@@ -22,7 +22,8 @@ The DPSGD paper's study and a comparison of topologies are on this page. The syn
 have theirs: [LENA, AdaScale and LSW](lena.md), [DATE, LEGW and LARS](date.md), and
 [DPSGD against all of them](rivals.md) on the same task and budget. What steps cost in seconds, and
 whether the simulator that says so can be believed, is on the page of [time](time.md); batches that
-grow are on [that of AdaDamp](adadamp.md).
+grow are on [that of AdaDamp](adadamp.md), and what DPSGD's noise has to be like on [that of
+noise](noise.md).
 
 MNIST, 784-50-50-10 ReLU with biases, PyTorch's default initialisation, mean cross-entropy, plain
 SGD at a constant rate alpha, float32, all learners from the same weights, one permutation of

@@ -20,6 +20,8 @@ from experiments.dpsgd import claims as dpsgd_claims
 from experiments.dpsgd import page as dpsgd_page
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
+from experiments.noise import claims as noise_claims
+from experiments.noise import page as noise_page
 from experiments.rivals import claims as rivals_claims
 from experiments.rivals import page as rivals_page
 from experiments.time import claims as time_claims
@@ -33,6 +35,7 @@ PAGES = {
     "rivals.md": (rivals_page, rivals_claims.CLAIMS),
     "time.md": (time_page, time_claims.CLAIMS),
     "adadamp.md": (adadamp_page, adadamp_claims.CLAIMS),
+    "noise.md": (noise_page, noise_claims.CLAIMS),
 }
 TEXTS = [
     *(ROOT / name for name in ("README.md", "Makefile")),

@@ -1,0 +1,1 @@
+"""The intervention on DPSGD's noise: which of its properties rescues training."""

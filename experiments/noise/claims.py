@@ -1,0 +1,61 @@
+"""What the study is to decide, by criteria that were fixed before its runs were made.
+
+Every statement is about a difference of two survival rates, with Newcombe's 95 % interval: yes if
+the whole interval meets the criterion, no if none of it does, open otherwise. They are not
+corrected for being many.
+"""
+
+from collections.abc import Callable
+
+from experiments.common.claims import Claim, Verdict
+from experiments.common.statistics import Criterion
+from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
+from experiments.noise.groups import Measured
+
+MARGIN = 0.25
+"""Difference of survival rates below which two arms count as the same."""
+
+
+def more(first: str, second: str) -> Callable[[Measured], Verdict]:
+    """More of the first arm's runs survive."""
+    return _judged(first, second, Criterion(low=0.0))
+
+
+def as_many(first: str, second: str) -> Callable[[Measured], Verdict]:
+    """At most MARGIN fewer of the first arm's runs survive."""
+    return _judged(first, second, Criterion(low=-MARGIN))
+
+
+def _judged(first: str, second: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
+    def measured(made: Measured) -> Verdict:
+        found = made.difference(first, second)
+        if found is None:
+            return None
+        counts = [made.counts(name) for name in (first, second)]
+        (a, m), (b, n) = (count for count in counts if count)
+        text = f"{a}/{m} - {b}/{n}: {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+        return criterion.verdict(found), text
+
+    return measured
+
+
+def _rescues(name: str, statement: str) -> tuple[Claim[Measured], Claim[Measured]]:
+    label = ARMS[name].label
+    return (
+        Claim(statement, f"{label} - SSGD above 0", more(name, SSGD)),
+        Claim("... as well as DPSGD's own", f"{label} - DPSGD above -{MARGIN}", as_many(name, OWN)),
+    )
+
+
+CLAIMS = (
+    Claim("DPSGD survives where SSGD does not", "DPSGD - SSGD above 0", more(OWN, SSGD)),
+    *_rescues("isotropic", "Noise of DPSGD's strength alone rescues SSGD"),
+    *_rescues("by-layer", "... if each layer has its strength"),
+    *_rescues("gaussian", "... if it has the learners' covariance"),
+    *_rescues("flipped", "... if only its sign is turned (a symmetric law would not notice)"),
+    *_rescues("signed", "... if only its sign is random"),
+    *_rescues("delayed", "... if it is the learners' own, 20 steps old"),
+    *_rescues("shuffled", "... if it is the learners' own of the last 20 steps, in disorder"),
+    *_rescues("twin", "... if it is that of another run of DPSGD"),
+    *_rescues(MATCHED, "A rate that follows DPSGD's α_e rescues SSGD without any noise"),
+)

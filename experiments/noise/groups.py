@@ -1,0 +1,38 @@
+"""Rows by cell and arm, and their survival."""
+
+from dataclasses import dataclass
+
+from experiments.common.statistics import Estimate, share, share_difference
+from experiments.noise.rows import Row
+from experiments.noise.size import Cell, Size
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one cell of the study has."""
+
+    size: Size
+    cell: Cell
+    rows: tuple[Row, ...]
+
+    def arm(self, name: str) -> list[Row]:
+        """Its runs, by seed."""
+        found = [r for r in self.rows if (r.cell, r.arm) == (self.cell.name, name)]
+        return sorted(found, key=lambda row: row.seed)
+
+    def counts(self, name: str) -> tuple[int, int] | None:
+        """How many of how many runs survived; None while some are missing."""
+        found = self.arm(name)
+        if len(found) < len(self.size.seeds):
+            return None
+        return sum(row.survived for row in found), len(found)
+
+    def survival(self, name: str) -> Estimate | None:
+        """Share of its runs that survived; None while some are missing."""
+        counts = self.counts(name)
+        return None if counts is None else share(*counts)
+
+    def difference(self, first: str, second: str) -> Estimate | None:
+        """Survival of the first arm minus that of the second, unpaired: a seed controls nothing."""
+        a, b = self.counts(first), self.counts(second)
+        return None if a is None or b is None else share_difference(a, b)

@@ -1,0 +1,111 @@
+"""experiments/noise.md is written from the committed table alone, so that it cannot drift."""
+
+from pathlib import Path
+
+from experiments.common import claims
+from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
+from experiments.common.scale import Scale
+from experiments.noise.arms import ARMS
+from experiments.noise.claims import CLAIMS, MARGIN
+from experiments.noise.groups import Measured
+from experiments.noise.plan import WINDOW
+from experiments.noise.rows import read
+from experiments.noise.size import study
+
+HEAD = """\
+<!-- Written by python -m experiments.publish: change experiments/noise/page.py, not this file. -->
+# Which property of DPSGD's noise rescues training?
+
+With W = 11ᵀ/n and plain SGD, DPSGD *is* SSGD whose gradients are taken at w_a + D_j, with
+D_j(t+1) = -α (g_j - g_a)(t). So the DPSGD paper's cause can be tested by intervention: replace D by
+noise of the same strength Σ_j ‖D_j‖² at every step and change one property of it; or leave out the
+noise and give SSGD the effective learning rate that DPSGD had. Each arm is an option anybody can
+run: `--algorithm ssgd-injected --algorithm-options noise=flipped`, `--lr-trace runs/NAME`.
+
+{learners} learners, nB = {batch:,}, 784-50-50-10 ReLU, inputs in [0, 1], constant α, {steps:,}
+steps, float32, at rates where other seeds had shown SSGD to fail. {seeds} fresh seeds an arm;
+*survived*: not diverged, and a test error at the end below {failed}. Near the edge of stability a
+seed controls nothing, so arms are compared unpaired. Shares have Wilson's interval, differences
+Newcombe's, 95 %, not corrected for being many. "As well" is: at most {margin} fewer survive. The
+matched arm follows α_e of a run of its seed, recorded at every step on a probe of 2,000 samples,
+averaged over {window} steps on either side.
+
+Commands: `python -m experiments.noise` makes the runs, in `runs/experiments/noise`, and goes on
+where it was stopped; `python -m experiments.publish` makes this page, its table and its picture.
+One row per run: [noise.csv](results/noise.csv).
+"""
+
+
+def path(scale: Scale) -> Path:
+    """The file that the page is written to."""
+    return scale.page.with_name("noise.md")
+
+
+def measured(scale: Scale) -> list[Measured]:
+    """The table in `scale.results`, by cell."""
+    size, rows = study(scale), tuple(read(scale.results))
+    return [Measured(size, cell, rows) for cell in size.cells]
+
+
+def text(scale: Scale) -> str:
+    """The page, from the table in `scale.results`."""
+    cells = measured(scale)
+    size = cells[0].size
+    head = HEAD.format(
+        learners=size.learners,
+        batch=size.total_batch,
+        steps=size.steps,
+        seeds=len(size.seeds),
+        failed=", ".join(sorted({f"{100 * cell.failed:g} %" for cell in size.cells})),
+        margin=f"{100 * MARGIN:g} %",
+        window=WINDOW,
+    )
+    parts = [
+        head,
+        provenance(cells[0].rows),
+        not_run_yet(missing(cells)),
+        "![share of runs that survive](results/noise.png)\n" if cells[0].rows else "",
+    ]
+    for made in cells:
+        if any(made.arm(name) for name in ARMS):
+            parts += [f"## {made.cell.dataset}, α = {made.cell.alpha:g}\n", _arms(made)]
+            head_of_table = ["is it so that ...?", "criterion", "survived, difference", "holds"]
+            parts.append(claims.table(markdown(head_of_table, []), CLAIMS, made))
+    return page(parts, is_smoke=scale.is_smoke)
+
+
+def write(scale: Scale) -> None:
+    """Write the page."""
+    path(scale).write_text(text(scale), encoding="utf-8")
+
+
+def missing(cells: list[Measured]) -> list[str]:
+    """A line for each arm that has missing runs; none if all are finished."""
+    return [
+        f"{made.cell.dataset}, α = {made.cell.alpha:g}, {arm.label}: {count} of {planned} runs"
+        for made in cells
+        for name, arm in ARMS.items()
+        for planned in (len(made.size.seeds),)
+        if (count := planned - len(made.arm(name)))
+    ]
+
+
+def _arms(made: Measured) -> str:
+    """A line for each arm: survival, and the survivors' errors."""
+    lines = []
+    for name, arm in ARMS.items():
+        found = made.arm(name)
+        kept = [100 * row.test_error for row in found if row.survived]
+        survival = made.survival(name)
+        lines.append(
+            [
+                arm.label,
+                arm.changed,
+                f"{sum(row.survived for row in found)} of {len(found)}",
+                "-" if survival is None else f"[{survival.low:.2f}, {survival.high:.2f}]",
+                mean(kept),
+                mean([row.sigma_w2 for row in found], ".2g"),
+            ]
+        )
+    head = ["", "what is changed", "survived", "95 %", "survivors' test error, %", "σ_w² early"]
+    return markdown(head, lines)

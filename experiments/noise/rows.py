@@ -1,0 +1,85 @@
+"""Each run of the study is one row of a committed table."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.common import tables
+from experiments.common.scale import Scale
+from experiments.noise.arms import ARMS
+from experiments.noise.plan import STUDY, key
+from experiments.noise.size import Cell, Size, study
+from gossip.report import Run, load_runs
+from gossip.runs import sweep
+
+TABLE = "noise.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run. Errors are shares of the test set, of the mean model."""
+
+    key: str
+    cell: str
+    arm: str
+    seed: int
+    steps: int
+    verdict: str
+    survived: bool
+    """Not diverged, and a test error at the end below the cell's bound."""
+    test_error: float = math.nan
+    best_error: float = math.nan
+    train_loss: float = math.nan
+    sigma_w2: float = math.nan
+    """Median over the evaluated steps of the first fifth: how strong the noise was."""
+    seconds: float = math.nan
+    versions: str = ""
+
+
+def load(scale: Scale) -> list[Row]:
+    """The finished runs that the study judges, in the order of its plan."""
+    size, folder = study(scale), scale.runs / STUDY
+    there = {path.name for path in sweep.finished(folder)}
+    return [
+        row_of(run, cell, arm, size)
+        for cell in size.cells
+        for seed in size.seeds
+        for arm in ARMS
+        if (name := key(cell, arm, seed)) in there
+        for run in load_runs([folder / name])
+    ]
+
+
+def row_of(run: Run, cell: Cell, arm: str, size: Size) -> Row:
+    """The numbers of one run."""
+    error = run.number("test_error")
+    steps, spread = run.column("step"), run.column("sigma_w2")
+    early = spread[np.isfinite(spread) & (steps > 0) & (steps < size.steps / 5)]
+    return Row(
+        key=run.folder.name,
+        cell=cell.name,
+        arm=arm,
+        seed=run.setting("seed"),
+        steps=int(run.number("steps")),
+        verdict=run.verdict,
+        survived=run.verdict != "diverged" and error < cell.failed,
+        test_error=error,
+        best_error=run.number("best_test_error"),
+        train_loss=run.number("train_loss"),
+        sigma_w2=float(np.median(early)) if len(early) else math.nan,
+        seconds=run.number("wall_seconds", "total"),
+        versions=tables.versions(run),
+    )
+
+
+def write(rows: Sequence[Row], results: Path) -> None:
+    """Write the table."""
+    tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], results / TABLE)
+
+
+def read(results: Path) -> list[Row]:
+    """The rows that `write` wrote; none if there is no file."""
+    return tables.typed(results / TABLE, Row)
