@@ -67,10 +67,12 @@ def text(scale: Scale) -> str:
         "![share of runs that survive](results/noise.png)\n" if cells[0].rows else "",
     ]
     for made in cells:
-        if any(made.arm(name) for name in ARMS):
-            parts += [f"## {made.cell.dataset}, α = {made.cell.alpha:g}\n", _arms(made)]
-            head_of_table = ["is it so that ...?", "criterion", "survived, difference", "holds"]
-            parts.append(claims.table(markdown(head_of_table, []), CLAIMS, made))
+        head_of_table = ["is it so that ...?", "criterion", "survived, difference", "holds"]
+        parts += [
+            f"## {made.cell.dataset}, α = {made.cell.alpha:g}\n",
+            _arms(made) if any(made.arm(name) for name in ARMS) else "",
+            claims.table(markdown(head_of_table, []), CLAIMS, made),
+        ]
     return page(parts, is_smoke=scale.is_smoke)
 
 
