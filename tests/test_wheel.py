@@ -68,6 +68,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
     held = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith(folder)}
     assert held == ours | {"gossip_sgd.py"}
     assert {"gossip/py.typed", "gossip/report/gossip.mplstyle"} <= held
+    assert {f"gossip/report/page/page.{kind}" for kind in ("html", "css", "js")} <= held
 
 
 def test_every_script_is_a_module_of_the_wheel(installed, tmp_path):

@@ -30,10 +30,24 @@ STEP_COLOURS = ("#1f4e79", "#d1495b", "#2a9d8f", "#e9a23b")
 
 
 def plot(topologies: Sequence[Topology], path: Path) -> None:
-    """One row per topology, written to `path`: graph, W(t), spectrum or decay.
+    """Write `figure_of` the topologies to `path`.
 
     Raises:
         TopologyError: more than 512 learners, or a file name whose kind matplotlib cannot write.
+    """
+    figure = figure_of(topologies)
+    try:
+        figure.savefig(path, dpi=130)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise TopologyError(f"{path}: cannot write the picture ({reason}): use a .png") from error
+
+
+def figure_of(topologies: Sequence[Topology]) -> "Figure":
+    """One row per topology: graph, W(t), spectrum or decay.
+
+    Raises:
+        TopologyError: more than 512 learners.
     """
     for topology in topologies:
         if topology.n > MOST_LEARNERS:
@@ -49,11 +63,7 @@ def plot(topologies: Sequence[Topology], path: Path) -> None:
     rows = figure.subfigures(len(topologies), 1, squeeze=False)[:, 0]
     for row, topology in zip(rows, topologies, strict=True):
         _draw_row(row, topology)
-    try:
-        figure.savefig(path, dpi=130)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise TopologyError(f"{path}: cannot write the picture ({reason}): use a .png") from error
+    return figure
 
 
 def _draw_row(row: "Figure", topology: Topology) -> None:

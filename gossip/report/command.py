@@ -42,7 +42,8 @@ class Options:
     figure: _File = None
     """Draw here (.png, .svg or .pdf) and not to figure.png in the run or study folder."""
     html: _File = None
-    """Write table, picture and configurations to this file, one page that needs no other."""
+    """Write one page that needs no other file: table, picture, curves to hover over, zoom and
+    compare, their data as CSV, topologies and configurations."""
     export: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(TRACKERS))] = ()
     """Send the traces to these experiment trackers, whole."""
 
@@ -119,13 +120,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _write(runs: list[Run], figure: Path, csv: Path | None, html: Path | None) -> list[Path]:
-    from gossip.report import export, figures  # not at once: matplotlib takes a second to load
+    from gossip.report import (
+        export,
+        figures,
+        page,
+    )  # not at once: matplotlib takes a second to load
 
     written = [figures.save(figures.study_figure(runs), figure)]
     if csv:
         written.append(export.write_csv(runs, csv))
     if html:
-        written.append(export.write_html(runs, html))
+        written.append(page.write_html(runs, html))
     return written
 
 

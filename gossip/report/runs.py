@@ -82,6 +82,20 @@ def labels(runs: list[Run]) -> list[str]:
     return _told_apart(names, [str(run.folder) for run in runs])
 
 
+def apart_from_seed(runs: list[Run]) -> list[str]:
+    """A name for each run that those share which differ in nothing but the seed."""
+    settings = [
+        {key: value for key, value in flat(run.config).items() if key.split(".")[-1] != "seed"}
+        for run in runs
+    ]
+    keys = _differing(settings)
+    names = [", ".join(_item(key, s[key]) for key in keys if key in s) for s in settings]
+    return [
+        (name or _algorithm(run)) if run.setting("seed") is not None else run.label
+        for name, run in zip(names, runs, strict=True)
+    ]
+
+
 def heading(runs: list[Run]) -> str:
     """What the runs have in common, in one line."""
     forms = {

@@ -1,5 +1,4 @@
 import csv
-import html.parser
 import io
 import math
 import subprocess
@@ -210,28 +209,6 @@ def test_the_csv_holds_the_traces(study, tmp_path, capsys):
         for name, value in row.items():
             read = float(line[name]) if line[name] else None
             assert read == value or (math.isnan(read) and math.isnan(value)), name
-
-
-class _Page(html.parser.HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.links = [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [v for k, v in attrs if k in ("src", "href", "xlink:href")]
-
-
-def test_the_page_needs_no_other_file(study, tmp_path):
-    assert main([str(study), "--html", str(tmp_path / "page.html")]) == 0
-    text = (tmp_path / "page.html").read_text()
-    page = _Page()
-    page.feed(text)
-    assert page.tags.count("svg") == 1
-    assert not {"script", "link", "img"} & set(page.tags)
-    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
-    assert "SSGD" in text
-    assert "gossip.topology = &#x27;ring&#x27;" in text
 
 
 def test_what_lies_beside_the_runs_is_noted(study, capsys):
