@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from jobs import ROOT, START_SECONDS, Ended
 
 from gossip import trace
 from gossip.checkpoint import Snapshot, newest, read
+from tests.faults.jobs import ROOT, START_SECONDS, Ended
 from tests.machine import patience
 
 STEPS = 40

@@ -5,8 +5,9 @@ import signal
 import sys
 from pathlib import Path
 
-import jobs
 import pytest
+
+from tests.faults import jobs
 
 JOB = Path(__file__).with_name("job.py")
 LAUNCH = [sys.executable, "-m", "gossip.launch", "-n"]

@@ -1,4 +1,4 @@
-"""How long a run takes to react: python tests/faults/react.py prints the times of the page.
+"""How long a run takes to react: python -m tests.faults.react prints the times of the page.
 
 docs/reliability.md has them, from the machine that it names.
 """
@@ -12,14 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import torch
-from jobs import Job, left_behind, pid_of, remove_unused, shared_memory, wait_for
 
 from gossip.checkpoint import Snapshot, Writer, newest, read
 from gossip.comm.stacked import Stacked
 from gossip.storage import glance
+from tests.faults.jobs import Job, left_behind, pid_of, remove_unused, shared_memory, wait_for
 
 OPTIONS = shlex.split(
     "--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1 --algorithm dpsgd"

@@ -8,12 +8,12 @@ import signal
 import sys
 
 import pytest
-from jobs import MPIRUN, NEED_MPI, START_SECONDS, left_behind, pid_of, wait_for
 
 from gossip import trace
 from gossip.launch import mpirun as launch
 from gossip.launch import restart
 from gossip.storage import glance
+from tests.faults.jobs import MPIRUN, NEED_MPI, START_SECONDS, left_behind, pid_of, wait_for
 
 pytest.importorskip("mpi4py")
 pytestmark = [*NEED_MPI, pytest.mark.timeout(200)]

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from jobs import MPIRUN, NEED_MPI, ROOT
 
 from gossip.comm import connect as start
 from gossip.comm.startup import ancestry, launchers, rendezvous, together
 from gossip.comm.startup.environment import CutOffError, speaks
 from gossip.errors import UserError
 from gossip.launch import mpirun as launch
+from tests.faults.jobs import MPIRUN, NEED_MPI, ROOT
 from tests.machine import patience
 
 MOST_SECONDS = 110.0

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import CRASHED, KILLED, LEFT, MPICH, NEED_MPI, START_SECONDS, signalled
+
+from tests.faults.jobs import CRASHED, KILLED, LEFT, MPICH, NEED_MPI, START_SECONDS, signalled
 
 pytest.importorskip("mpi4py")
 pytestmark = NEED_MPI

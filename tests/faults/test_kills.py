@@ -8,7 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from command_runs import (
+
+from gossip import report, trace
+from gossip.launch import restart
+from gossip.storage import glance
+from tests.faults.command_runs import (
     NUM_STEPS,
     SHORT,
     STEPS,
@@ -21,11 +25,7 @@ from command_runs import (
     summary,
     table,
 )
-from jobs import MPIRUN, Job, left_behind, wait_for
-
-from gossip import report, trace
-from gossip.launch import restart
-from gossip.storage import glance
+from tests.faults.jobs import MPIRUN, Job, left_behind, wait_for
 from tests.machine import patience
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]

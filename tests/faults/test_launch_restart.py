@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import NEED_MPI, START_SECONDS
 
 from gossip.launch import mpirun as launch
 from gossip.launch import restart
 from gossip.launch.restart import Try
 from gossip.storage import glance
 from gossip.storage.names import step_folder
+from tests.faults.jobs import NEED_MPI, START_SECONDS
 from tests.machine import patience
 
 LOST = [os.EX_TEMPFAIL, 9, 137, signal.SIGSEGV, 139, signal.SIGBUS, 135, signal.SIGABRT, 134]

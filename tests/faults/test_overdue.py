@@ -5,8 +5,8 @@ import signal
 import time
 
 import pytest
-from jobs import END_SECONDS, NEED_MPI, START_SECONDS, seconds_waited
 
+from tests.faults.jobs import END_SECONDS, NEED_MPI, START_SECONDS, seconds_waited
 from tests.machine import patience
 
 pytest.importorskip("mpi4py")

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs import KILLED, MPIRUN, NEED_MPI, START_SECONDS, Ended, pid_of, wait_for
 
 from gossip import trace
 from gossip.errors import UserError
+from tests.faults.jobs import KILLED, MPIRUN, NEED_MPI, START_SECONDS, Ended, pid_of, wait_for
 
 pytest.importorskip("mpi4py")
 pytestmark = NEED_MPI

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs import MPIRUN, NEED_MPI, NUM_PROCESSES, START_SECONDS
 
 from gossip.launch import mpirun as launch
+from tests.faults.jobs import MPIRUN, NEED_MPI, NUM_PROCESSES, START_SECONDS
 
 pytest.importorskip("mpi4py")
 pytestmark = NEED_MPI

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from command_runs import Run, summary
-from jobs import NEED_MPI, ROOT, START_SECONDS
 
+from tests.faults.command_runs import Run, summary
+from tests.faults.jobs import NEED_MPI, ROOT, START_SECONDS
 from tests.machine import patience
 
 OPTIONS = shlex.split(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_runs import run, table
-from jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
 
 from gossip.comm import connect
 from gossip.comm.startup import environment, launchers, rendezvous
 from gossip.comm.transports import nccl
 from gossip.comm.transports.nccl import SHARED_GPUS, check_gpus
 from gossip.errors import UserError
+from tests.faults.command_runs import run, table
+from tests.faults.jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
 from tests.machine import patience
 
 pytestmark = NEED_MPI

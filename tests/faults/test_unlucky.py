@@ -10,7 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command_runs import (
+
+from gossip import trace
+from gossip.checkpoint import layout, newest
+from gossip.storage import glance
+from gossip.storage.names import MANIFEST
+from tests.faults.command_runs import (
     NUM_STEPS,
     SHORT,
     STEPS,
@@ -23,12 +28,7 @@ from command_runs import (
     summary,
     table,
 )
-from jobs import Ended, wait_for
-
-from gossip import trace
-from gossip.checkpoint import layout, newest
-from gossip.storage import glance
-from gossip.storage.names import MANIFEST
+from tests.faults.jobs import Ended, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -5,8 +5,9 @@ import re
 import sys
 from textwrap import dedent
 
-import jobs
 import pytest
+
+from tests.faults import jobs
 
 pytestmark = jobs.NEED_MPI
 

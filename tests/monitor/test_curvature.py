@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from monitor_cases import F64, digits_task, moments
 from torch import nn
 from torch.func import functional_call
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import Monitor
 from gossip.task import Task
+from tests.monitor.monitor_cases import F64, digits_task, moments
 from tests.problems import ArraySamples, ring
 
 

@@ -3,12 +3,21 @@
 import pytest
 import torch
 from hypothesis import given
-from monitor_cases import ALGORITHMS, F64, Quadratic, batches, digits_task, exact, moments, vectors
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import SOURCES, Monitor
 from gossip.monitor.decomposition import noise_split
 from gossip.monitor.effective_rate import delta
+from tests.monitor.monitor_cases import (
+    ALGORITHMS,
+    F64,
+    Quadratic,
+    batches,
+    digits_task,
+    exact,
+    moments,
+    vectors,
+)
 from tests.problems import ring
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from monitor_cases import ADAM, F64, MOMENTUM, SGD, digits_task, exact, moments, vectors
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import Monitor
@@ -16,6 +15,16 @@ from gossip.monitor.effective_rate import (
     alpha_e_sgd,
     delta,
     perpendicular_product,
+)
+from tests.monitor.monitor_cases import (
+    ADAM,
+    F64,
+    MOMENTUM,
+    SGD,
+    digits_task,
+    exact,
+    moments,
+    vectors,
 )
 from tests.problems import ring
 

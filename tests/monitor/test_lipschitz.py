@@ -6,7 +6,6 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 import torch
-from monitor_cases import F64, Quadratic, digits_task, moments, on_processes
 from torch import nn
 
 from gossip.comm.stacked import Stacked
@@ -15,6 +14,7 @@ from gossip.models import lenet, lstm, word_lstm
 from gossip.monitor import LEVELS, LIPSCHITZ, Monitor
 from gossip.monitor.lipschitz import lipschitz, probe_of, step
 from gossip.task import Task
+from tests.monitor.monitor_cases import F64, Quadratic, digits_task, moments, on_processes
 from tests.problems import ArraySamples, digits
 
 ALL = 10_000

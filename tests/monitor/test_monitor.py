@@ -6,11 +6,19 @@ from math import isnan
 import numpy as np
 import pytest
 import torch
-from monitor_cases import ADAM, ALGORITHMS, SGD, Quadratic, digits_task, moments, on_processes
 
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 from gossip.monitor import LEVELS, MEANINGS, SOURCES, Monitor, columns, share_of
+from tests.monitor.monitor_cases import (
+    ADAM,
+    ALGORITHMS,
+    SGD,
+    Quadratic,
+    digits_task,
+    moments,
+    on_processes,
+)
 from tests.problems import ring
 
 

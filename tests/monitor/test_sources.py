@@ -5,11 +5,11 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
-from monitor_cases import Quadratic, digits_task
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import SOURCES
 from gossip.monitor.sources import Probe, full, sampled, split_half
+from tests.monitor.monitor_cases import Quadratic, digits_task
 
 DRAWS = 200
 

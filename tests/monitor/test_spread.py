@@ -4,12 +4,12 @@ from math import inf, sqrt
 
 import pytest
 import torch
-from monitor_cases import F64, Quadratic, digits_task, moments
 
 from gossip.comm.stacked import Stacked
 from gossip.monitor import GradientWindow, Monitor
 from gossip.monitor.smoothness import lr_max, ls_est
 from gossip.monitor.spread import consensus_distance, sigma_w2, sigma_w2_coord
+from tests.monitor.monitor_cases import F64, Quadratic, digits_task, moments
 from tests.problems import complete, ring
 
 

@@ -3,11 +3,11 @@ import os
 import subprocess
 import tomllib
 
-import made_up
 import pytest
 
 from gossip.errors import UserError
 from gossip.storage import folder
+from tests.report import made_up
 
 
 def test_an_empty_or_new_folder_is_taken(tmp_path):

@@ -4,7 +4,6 @@ import math
 import subprocess
 import sys
 
-import made_up
 import numpy as np
 import pytest
 from rich.console import Console
@@ -22,6 +21,7 @@ from gossip.report.series import (
 )
 from gossip.report.table import cells
 from gossip.storage import folder
+from tests.report import made_up
 
 
 @pytest.fixture
