@@ -31,6 +31,7 @@ FIRST_AUTHORS = {
     "arXiv 1902.00340": "Koloskova",
     "arXiv 1904.00962": "You",
     "arXiv 1905.03817": "Yu",
+    "arXiv 1905.13727": "Vogels",
     "arXiv 1907.07346": "Tang",
     "arXiv 1907.08610": "Zhang",
     "arXiv 1907.09356": "Koloskova",

@@ -23,7 +23,9 @@ SPECS = (
     "int8:64",
     "int4:16",
     "fp4:32",
+    "two-bit:32",
     "dct:16:4",
+    "low-rank:2",
 )
 each = pytest.mark.parametrize("spec", SPECS)
 RANDOM = np.random.default_rng(0)
@@ -97,7 +99,7 @@ def test_what_is_not_finite_is_seen_at_the_other_end(spec, value):
     assert decoded[[0, 2]].isfinite().all()
 
 
-@pytest.mark.parametrize("spec", ["int8:64", "int4:16", "fp4:32"])
+@pytest.mark.parametrize("spec", ["int8:64", "int4:16", "fp4:32", "two-bit:32"])
 def test_scales_have_the_range_of_float32(spec):
     x = rows("flat").clone()
     largest = compressed(operator(spec), torch.finfo(torch.float32).max * x, keys(3))
@@ -206,6 +208,39 @@ def test_the_error_of_dct_is_the_energy_left_out():
     assert off / whole < 1e-3, "a slow wave has few coefficients"
 
 
+@pytest.mark.parametrize("spec", ["two-bit:32", "low-rank:2"])
+@pytest.mark.parametrize("name", ["noise", "spiky", "flat"])
+def test_the_error_of_a_projection_is_the_energy_left_out(spec, name):
+    x = rows(name)
+    c = compressed(operator(spec), x, keys(3))
+    off, whole = error(c, x)
+    torch.testing.assert_close(off + c.square().sum(1), whole, rtol=1e-6, atol=0)
+    assert (off < whole).all()
+
+
+def test_two_bits_keep_the_mean_of_every_block():
+    x = rows("noise")[:, :96]
+    c = compressed(operator("two-bit:32"), x, keys(3))
+    means = [part.reshape(3, 3, 32).mean(2) for part in (c, x)]
+    torch.testing.assert_close(*means, rtol=1e-6, atol=1e-6)
+    assert all(len(block.unique()) <= 4 for block in c.reshape(9, 32))
+
+
+def test_low_rank_keeps_its_share_on_average_and_all_of_a_low_rank_matrix():
+    x = rows("noise")[:1]  # a matrix of 10 x 10
+    off, whole = error(compressed(operator("low-rank:2"), x.expand(500, -1), keys(500)), x)
+    assert float(off.mean() / whole) < 1 - 2 / 10
+    once = compressed(operator("low-rank:2"), x, keys(1))
+    again = compressed(operator("low-rank:2"), once, keys(1, 7))
+    torch.testing.assert_close(again, once, rtol=1e-9, atol=1e-9)
+    every = compressed(operator("low-rank:10"), x, keys(1))
+    torch.testing.assert_close(every, x, rtol=1e-12, atol=1e-12)
+    outer = (x[:, :10, None] * x[:, None, 10:20]).flatten(1)
+    torch.testing.assert_close(compressed(operator("low-rank:1"), outer, keys(1)), outer)
+    best = torch.linalg.svdvals(x.view(10, 10))[2:].square().sum()
+    assert off.min() >= best * (1 - 1e-12), "no rank 2 does better than the singular vectors"
+
+
 def test_error_feedback_delivers_everything_in_the_end():
     """x_t - e_t = x_0 - sum of all steps, whatever is left out for now."""
     made, x = operator("top-k:0.1"), rows("noise").clone()
@@ -232,6 +267,8 @@ def test_error_feedback_delivers_everything_in_the_end():
         ("qsgd:0", "levels"),
         ("int8:0", "at least 1"),
         ("dct:8:9", "coefficients"),
+        ("low-rank:0", "at least 1"),
+        ("two-bit:0", "at least 1"),
     ],
 )
 def test_a_wrong_operator_is_refused(spec, said):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from gossip.algorithms.adpsgd import AdPsgd
 from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, Step
-from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze
+from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze, Ecd
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
 from gossip.algorithms.injected import Injected
@@ -51,6 +51,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "choco-atc": ChocoAtc,
             "choco-awc": ChocoAwc,
             "dcd": Dcd,
+            "ecd": Ecd,
             "deepsqueeze": DeepSqueeze,
             "beer": Beer,
             "local-sgd": Outer,

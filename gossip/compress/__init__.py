@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from gossip.compress.low_rank import LowRank
 from gossip.compress.operator import Operator, compressed
-from gossip.compress.quantise import Fp4, Integers, Qsgd, ScaledSign
+from gossip.compress.quantise import Fp4, Integers, Qsgd, ScaledSign, TwoBit
 from gossip.compress.sparse import DctTopK, Identity, RandomK, TopK, UnbiasedRandomK
 from gossip.errors import UserError, lookup
 
@@ -26,7 +27,9 @@ OPERATORS: dict[str, tuple[Callable[..., Operator], tuple[type, ...]]] = {
     "int8": (_int8, (int,)),
     "int4": (_int4, (int,)),
     "fp4": (Fp4, (int,)),
+    "two-bit": (TwoBit, (int,)),
     "dct": (DctTopK, (int, int)),
+    "low-rank": (LowRank, (int,)),
 }
 """Name -> what makes the operator, and the kinds of its numbers. A new one is a line here."""
 
@@ -55,11 +58,13 @@ __all__ = [
     "Fp4",
     "Identity",
     "Integers",
+    "LowRank",
     "Operator",
     "Qsgd",
     "RandomK",
     "ScaledSign",
     "TopK",
+    "TwoBit",
     "UnbiasedRandomK",
     "compressed",
     "operator",

@@ -220,3 +220,63 @@ def _uniform(key: int, d: int) -> Tensor:
     """[d] in [0, 1), drawn from the key alone."""
     random = torch.Generator().manual_seed(key & (2**63 - 1))
     return torch.rand(d, generator=random, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class TwoBit:
+    """Four values for each block: the means of the bins of numbers about the block's own mean.
+
+    With shift the mean and scale 6/4 of the standard deviation, x_i is in bin clamp(round((x_i -
+    shift) / scale + 2), 0, 3), and comes out as the mean of all that are in its bin. So C is a
+    projection that keeps each block's mean, with ||C(x) - x||^2 = ||x||^2 - ||C(x)||^2. Bins are
+    not symmetric, -2 to 1, as published. Payload: for each block four values in float32, then 2
+    bits for each number; numbers keep to the range of float32.
+
+    Reference: Sarfi et al., "Communication efficient LLM pre-training with SparseLoCo", 2025, arXiv
+    2508.15706.
+    """
+
+    kind: ClassVar[Kind] = "contractive"
+
+    block: int = 256
+    """Numbers that share a table."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no block."""
+        _check_block(self.block)
+
+    def encode(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Tables, then codes."""
+        tables, codes = [], []
+        # Block by block, so that the bits do not depend on how many rows a process hosts.
+        for row in x:
+            for part in row.contiguous().split(self.block):
+                table, code = self._binned(part.double())
+                tables.append(table)
+                codes.append(code)
+        table = torch.cat(tables).reshape(len(x), -1)
+        return joined(table, packed(torch.cat(codes).reshape(len(x), -1), 2))
+
+    def decode(self, payload: Tensor, d: int, dtype: torch.dtype) -> Tensor:
+        """The table's values."""
+        count = -(-d // self.block)
+        table, data = parted(payload, (torch.float32, 4 * count), (torch.uint8, packed_bytes(d, 2)))
+        first = 4 * (torch.arange(d, device=payload.device) // self.block)
+        return table.gather(1, unpacked(data, 2, d) + first).to(dtype)
+
+    def size(self, d: int, itemsize: int) -> int:
+        """16 bytes for each block and d codes."""
+        return 16 * -(-d // self.block) + packed_bytes(d, 2)
+
+    def check(self, d: int) -> None:
+        """Any length fits."""
+
+    @staticmethod
+    def _binned(part: Tensor) -> tuple[Tensor, Tensor]:
+        """Table [4] in float32 and codes; all of a block that is not finite is NaN."""
+        if not part.isfinite().all():
+            return part.new_full((4,), torch.nan).float(), torch.zeros_like(part, dtype=torch.long)
+        shift, scale = part.mean(), 1.5 * part.std(correction=0)
+        codes = ((part - shift) / scale + 2).nan_to_num(2.0).round().clamp_(0, 3).long()
+        sums = part.new_zeros(4).index_add_(0, codes, part)
+        return (sums / codes.bincount(minlength=4).clamp_(min=1)).float(), codes

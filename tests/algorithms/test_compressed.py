@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gossip.algorithms import Dpsgd, DpsgdAtc
-from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze
+from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze, Ecd
 from gossip.algorithms.tracking import TrackingAwc
 from gossip.comm.stacked import Stacked
 from gossip.compress import compressed, operator
@@ -34,15 +34,38 @@ def test_without_compression_it_is_the_other_method(arrow):
     torch.testing.assert_close(*walks, rtol=1e-12, atol=1e-12)
 
 
-def test_dcd_without_compression_is_dpsgd():
+@pytest.mark.parametrize("kind", [Dcd, Ecd])
+def test_dcd_and_ecd_without_compression_are_dpsgd(kind):
     walks = [
         weights(k, P.gradient, static("ring"), ALIKE, STEPS, LR)
-        for k in (Dcd(SGD, "identity"), Dpsgd(SGD))
+        for k in (kind(SGD, "identity"), Dpsgd(SGD))
     ]
     torch.testing.assert_close(*walks, rtol=1e-12, atol=1e-12)
 
 
-OPERATORS = ("top-k:2", "random-k:2", "sign", "qsgd:4", "int4:4", "fp4", "dct:3:1")
+def test_ecd_follows_the_published_recursion():
+    w, keys = torch.from_numpy(static("ring")(0).toarray()), torch.zeros(8, dtype=torch.int64)
+    c, x, estimate = operator("int8:2"), ALIKE, ALIKE
+    walk = weights(Ecd(SGD, "int8:2"), P.gradient, static("ring"), ALIKE, STEPS, LR)
+    for t, found in enumerate(walk, start=1):
+        x_next = w @ estimate - LR * P.at(x)
+        z = (1 - t / 2) * x + t / 2 * x_next
+        estimate = (1 - 2 / t) * estimate + 2 / t * compressed(c, z, keys)
+        x = x_next
+        torch.testing.assert_close(found, x, rtol=1e-11, atol=1e-11)
+
+
+OPERATORS = (
+    "top-k:2",
+    "random-k:2",
+    "sign",
+    "qsgd:4",
+    "int4:4",
+    "fp4",
+    "two-bit:6",
+    "dct:3:1",
+    "low-rank:1",
+)
 
 
 @pytest.mark.parametrize("spec", OPERATORS)
