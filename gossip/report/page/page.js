@@ -148,10 +148,14 @@ function extent(values, log) {
 
 // ---- one figure
 
+function logarithmic(column) {
+  return !LINEAR.has(column) && data.runs.some((run) => run.curves[column]?.value.some((v) => v > 0));
+}
+
 class Figure {
   constructor(column) {
     this.column = column;
-    this.log = { x: false, y: !LINEAR.has(column) };
+    this.log = { x: false, y: logarithmic(column) };
     this.view = null; // what was zoomed to: {x: [low, high], y: [low, high]}
     this.box = add(document.getElementById("figures"), "div", { class: "figure" });
     const bar = add(this.box, "div", { class: "bar" });
@@ -171,7 +175,7 @@ class Figure {
 
   choose(column) {
     this.column = column;
-    this.logY.checked = this.log.y = !LINEAR.has(column);
+    this.logY.checked = this.log.y = logarithmic(column);
     this.zoom(null);
   }
 
