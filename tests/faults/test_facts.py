@@ -36,7 +36,11 @@ from gossip import Gossip
 from gossip.comm.startup import launchers
 print(Gossip(torch.nn.Linear(1, 1)).comm.n, launchers.launched(), flush=True)
 """
-SIZE = "from gossip.comm.startup.launchers import launched as l; print('size', l().size)"
+# In one write: the pieces of two processes' prints may come between each other.
+SIZE = """\
+import os
+from gossip.comm.startup.launchers import launched
+os.write(1, f'size {launched().size}\\n'.encode())"""
 
 
 @pytest.fixture(autouse=True)

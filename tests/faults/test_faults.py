@@ -102,7 +102,8 @@ def test_sigterm_ends_a_process_that_does_not_come_back(start):
     job.pids()
     job.process.send_signal(signal.SIGTERM)
     ended = job.end()
-    assert ended.code == signalled(signal.SIGTERM)
+    # The one that does not come back is killed: mpirun gives the code of whichever it sees first.
+    assert ended.code in (signalled(signal.SIGTERM), KILLED)
     assert len(ended.told()) == 1
     assert (ended.folder / "last_words").exists()
 

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import made_up
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from gossip.report import load_runs, main
 from gossip.report.page import build, points
 from gossip.report.runs import Run, apart_from_seed
+from tests.report import made_up
 
 EVIL = "</script><script>throw 1</script><b>&amp;"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
