@@ -145,6 +145,7 @@ class Gossip(nn.Module):
         flat.put(rows)
         self.module = module
         self.training = module.training
+        self._algorithm, self._options = algorithm, options
         self._buffers_policy = buffers
         self._exchange = Exchange(comm, flat, chosen, mix_every)
         mixing = Method(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)

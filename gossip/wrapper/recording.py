@@ -194,17 +194,23 @@ class Recording:
         exchange, dtype = self._model._exchange, self._weights.like[0].dtype
         known = {torch.float32: {"dtype": "float32"}, torch.float64: {"dtype": "float64"}}
         return {
-            "algorithm": "dpsgd",
+            "algorithm": self._model._algorithm,
             "gossip": {
                 "learners": self._comm.n,
                 "topology": exchange.topology.name,
-                "order": "atc" if self._rounds.order.collective_end else "awc",
-                "mix_every": exchange.mix_every,
+                **self._of_the_method(),
             },
             **({"model": known[dtype]} if dtype in known else {}),
             "monitoring": {"monitor_every": self._every},
             "record": {**self._facts, "script": True, "module": type(self._model.module).__name__},
         }
+
+    def _of_the_method(self) -> dict[str, Any]:
+        """The order of averaging, which is dpsgd's, or another method's options."""
+        if self._model._algorithm != "dpsgd":
+            return {"algorithm_options": [f"{k}={v}" for k, v in self._model._options.items()]}
+        order = "atc" if self._rounds.order.collective_end else "awc"
+        return {"order": order, "mix_every": self._model._exchange.mix_every}
 
     def _measure(self) -> None:
         """Measure the step that was copied, if one was. Collective."""
@@ -276,7 +282,7 @@ class Recording:
         best_error, best_step = self._best or (None, None)
         exchange = self._model._exchange
         return {
-            "algorithm": "dpsgd",
+            "algorithm": self._model._algorithm,
             "topology": exchange.topology.name,
             "model": type(self._model.module).__name__,
             "parameters": self._weights.d,

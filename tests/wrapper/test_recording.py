@@ -136,6 +136,16 @@ def test_the_folder_reads_like_any_other(tmp_path):
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
 
 
+def test_the_folder_says_which_method_it_was(tmp_path):
+    model = gossip.Gossip(nn.Linear(4, 2), algorithm="diloco", every=3)
+    with gossip.record(model, tmp_path / "run"):
+        pass
+    config = folder.read_config(tmp_path / "run")
+    assert config["algorithm"] == folder.read_summary(tmp_path / "run")["algorithm"] == "diloco"
+    assert config["gossip"]["algorithm_options"] == ["every=3"]
+    assert "order" not in config["gossip"]
+
+
 def test_a_run_goes_on_behind_the_step_that_was_loaded(tmp_path):
     def model_of():
         torch.manual_seed(3)
