@@ -84,7 +84,7 @@ def test_what_goes_on_is_left_with_130(tmp_path, monkeypatch, capsys):
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, "__kwdefaults__", {**watch.__kwdefaults__, "wait": interrupted})
+    monkeypatch.setitem(watch.__kwdefaults__, "wait", interrupted)
     assert main([str(out)]) == 130
     assert main([str(out), "--once"]) == 0
     assert "step 99" in capsys.readouterr().out
