@@ -16,7 +16,7 @@ OPTIONS = {"trace": ["file=factors.npy"]}
 def factors(name, *options, n, steps, seed=0):
     """sigma_j(t), [steps, n]."""
     straggler = make(name, options, n=n, seed=seed)
-    return np.array([[straggler.factor(j, t) for j in range(n)] for t in range(steps)])
+    return np.array([straggler.row(t) for t in range(steps)])
 
 
 def harmonic(n):
@@ -81,6 +81,8 @@ def test_a_trace_begins_again_when_its_steps_run_out(suffix, tmp_path):
     np.save(file, table) if suffix == "npy" else np.savetxt(file, table, delimiter=",")
     drawn = factors("trace", f"file={file}", n=3, steps=5)
     assert drawn.tolist() == [*table.tolist(), *table.tolist(), table[0].tolist()]
+    straggler = make("trace", [f"file={file}"], n=3, seed=0)
+    assert [[straggler.factor(j, t) for j in range(3)] for t in range(5)] == drawn.tolist()
 
 
 def seconds_per_step(c, scheme):
