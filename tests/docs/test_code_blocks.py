@@ -27,6 +27,7 @@ from gossip.report import figures
 from gossip.schedule import __main__ as schedule
 from gossip.simulate import command as simulate
 from gossip.storage import folder
+from gossip.watch import command as watch
 from tests.docs import pages
 from topologies import __main__ as topologies
 
@@ -43,6 +44,7 @@ PARSERS: dict[str, Callable[[list[str]], object]] = {
     "gossip.schedule": schedule.parse,
     "gossip.compare": compare.parse,
     "gossip.simulate": simulate.parse,
+    "gossip.watch": lambda arguments: tyro.cli(watch.Options, args=arguments),
     "topologies": lambda arguments: tyro.cli(topologies.Arguments, args=arguments),
     "build": build.main_parser().parse_args,
 }
