@@ -50,7 +50,9 @@ def publish(scale: Scale) -> None:
     if not found:
         return
     rows.write(found, scale.results)
-    save(survival(measured(scale)), scale.results / "noise.png")
+    cells = measured(scale)
+    if any(made.judged for made in cells):
+        save(survival(cells), scale.results / "noise.png")
 
 
 @lossy_output()

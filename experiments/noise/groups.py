@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from experiments.common.statistics import Estimate, share, share_difference
+from experiments.noise.arms import ARMS
 from experiments.noise.rows import Row
 from experiments.noise.size import Cell, Size
 
@@ -31,6 +32,11 @@ class Measured:
         """Share of its runs that survived; None while some are missing."""
         counts = self.counts(name)
         return None if counts is None else share(*counts)
+
+    @property
+    def judged(self) -> bool:
+        """Whether an arm has all its runs: before that, nothing is drawn and nothing judged."""
+        return any(self.survival(name) for name in ARMS)
 
     def difference(self, first: str, second: str) -> Estimate | None:
         """Survival of the first arm minus that of the second, unpaired: a seed controls nothing."""

@@ -64,7 +64,9 @@ def text(scale: Scale) -> str:
         head,
         provenance(cells[0].rows),
         not_run_yet(missing(cells)),
-        "![share of runs that survive](results/noise.png)\n" if cells[0].rows else "",
+        "![share of runs that survive](results/noise.png)\n"
+        if any(made.judged for made in cells)
+        else "",
     ]
     for made in cells:
         head_of_table = ["is it so that ...?", "criterion", "survived, difference", "holds"]
@@ -103,7 +105,7 @@ def _arms(made: Measured) -> str:
             [
                 arm.label,
                 arm.changed,
-                f"{sum(row.survived for row in found)} of {len(found)}",
+                f"{sum(row.survived for row in found)} of {len(found)}" if found else "-",
                 "-" if survival is None else f"[{survival.low:.2f}, {survival.high:.2f}]",
                 mean(kept),
                 mean([row.sigma_w2 for row in found], ".2g"),
