@@ -111,7 +111,7 @@ class Rounds:
             if self._open:
                 self.order.stepping(optimizer)
                 if self.watch is not None:
-                    self.watch.stepping(optimizer, slots)
+                    self.watch.stepping(optimizer)
 
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or has been left out by a GradScaler."""

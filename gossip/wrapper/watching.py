@@ -1,6 +1,5 @@
 """What a step of a wrapper did, copied at chosen steps for whoever measures it afterwards."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -9,7 +8,7 @@ from torch.optim import Optimizer
 
 from gossip.wrapper.orders import Order
 from gossip.wrapper.stopwatch import Stopwatch
-from gossip.wrapper.weights import Slot, Weights
+from gossip.wrapper.weights import Weights
 
 
 class Seen(NamedTuple):
@@ -65,14 +64,12 @@ class Watch:
             self._gradients = [torch.zeros_like(row) for row in self._x]
             self._rates = []
 
-    def stepping(self, optimizer: Optimizer, slots: Iterable[Slot]) -> None:
-        """An optimizer is about to change these parameters."""
+    def stepping(self, optimizer: Optimizer) -> None:
+        """An optimizer is about to change its parameters."""
         self._clock.lap("gradient")
         if self._t is None:
             return
-        for slot in slots:
-            if (gradient := slot.parameter.grad) is not None:
-                slot.part(self._gradients).add_(gradient.to_dense())
+        self._weights.collect(self._gradients, optimizer)
         for group in optimizer.param_groups:
             count = sum(slot.parameter.numel() for slot in self._weights.of(group["params"]))
             self._rates.append((float(group.get("lr", torch.nan)), count))

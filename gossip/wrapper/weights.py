@@ -82,11 +82,13 @@ class Weights:
         return rows
 
     def collect(self, rows: list[Tensor], optimizer: Optimizer) -> None:
-        """Write the gradients of an optimizer's parameters, where there are some, to such rows."""
+        """Add the gradients of an optimizer's parameters, where there are some, to such rows.
+
+        Of weights that are tied by their memory the sum, as the optimizer steps along each.
+        """
         for slot in self.of(p for group in optimizer.param_groups for p in group["params"]):
-            gradient = slot.parameter.grad
-            if gradient is not None:
-                slot.part(rows).copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+            if (gradient := slot.parameter.grad) is not None:
+                slot.part(rows).add_(gradient.to_dense())
 
     def put(self, rows: list[Tensor]) -> None:
         """Give the weights the numbers of such rows."""

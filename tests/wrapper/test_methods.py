@@ -10,6 +10,7 @@ from torch import nn
 from gossip import Gossip
 from gossip.algorithms import ALGORITHMS
 from gossip.errors import UserError
+from gossip.wrapper.weights import Weights
 from tests.wrapper.loops import flat
 from tests.wrapper.replays import NAMES, STEPS, harness, module, scripted, step
 
@@ -146,3 +147,14 @@ def test_a_round_goes_on_where_a_step_is_left_out():
 def test_a_topology_that_does_not_fit_is_refused(scripted):
     with pytest.raises(UserError, match="use topology ring, torus"):
         Gossip(module(), "one-peer-exponential", algorithm="d2", backend="scripted")
+
+
+def test_weights_tied_by_memory_have_the_sum_of_their_gradients():
+    tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    tied[1].weight.data = tied[0].weight.data
+    tied(torch.eye(3)).square().sum().backward()
+    weights = Weights(dict(tied.named_parameters()), "module")
+    rows = [torch.zeros_like(row) for row in weights.rows()]
+    weights.collect(rows, torch.optim.SGD(tied.parameters(), lr=0.1))
+    found = weights.owners["0.weight"].part(rows)
+    assert torch.equal(found, tied[0].weight.grad + tied[1].weight.grad)
