@@ -138,11 +138,10 @@ class Recording:
                 ended = True
         finally:
             self._rounds.watch, self._rounds.measure = None, lambda: None
-            if self._trace is not None:
-                self._trace.close()
-                run_folder.write_summary(self.path, self._summary(ended=ended))
-                close_all(self._trackers)
-            self._open.close()
+            with self._open:
+                if self._trace is not None:
+                    self._trace.close()
+                    run_folder.write_summary(self.path, self._summary(ended=ended))
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """The batches of a training loader, remembered until their step has been measured.
@@ -179,10 +178,17 @@ class Recording:
                     "load the model as it was, to go on with it"
                 )
             run_folder.create(self.path)
-        self._open.enter_context(locked(self.path))
+        with ExitStack() as opened:
+            opened.enter_context(locked(self.path))
+            self._begin(t if goes_on else 0, columns)
+            opened.callback(close_all, self._trackers)
+            self._open = opened.pop_all()
+
+    def _begin(self, t: int, columns: Sequence[str]) -> None:
+        """Config, trace and trackers in the locked folder, with rows of the steps before t."""
         self._facts = {**run_folder.facts(), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        keep = int((column(load(self.path), "step") < t).sum()) if goes_on else 0
-        if not goes_on:
+        keep = int((column(load(self.path), "step") < t).sum()) if t else 0
+        if not t:
             run_folder.write_config(self.path, self._tables())
         (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
         self._trace = Trace(self.path, columns, keep=keep)
