@@ -26,6 +26,17 @@ LARGE = 1_000_000
 """Numbers of a model from which a pattern takes the share of a row that a payload is."""
 
 
+def share_of_row(operator: Operator) -> float:
+    """What a payload is of a row of many float32 numbers."""
+    return operator.size(LARGE, 4) / (4 * LARGE)
+
+
+def keys(seed: int, t: int, number: int, comm: Communicator) -> Tensor:
+    """Of payload `number` in step t of the hosted learners, for operators that draw, [local]."""
+    draws = (generator(seed, COMPRESSION, j, t, number) for j in comm.hosted)
+    return torch.tensor([int(own.integers(2**63)) for own in draws])
+
+
 @dataclass(frozen=True)
 class _Compressed(Method):
     """A method whose messages are payloads of an operator."""
@@ -57,7 +68,7 @@ class _Compressed(Method):
     @property
     def share(self) -> float:
         """What a payload is of a row of many float32 numbers."""
-        return self.per_step * self.operator.size(LARGE, 4) / (4 * LARGE)
+        return self.per_step * share_of_row(self.operator)
 
     @property
     # pyrefly: ignore[bad-override]
@@ -81,7 +92,7 @@ class _Compressed(Method):
         """C(x) of the hosted learners, and W C(x) on its way: of `per_step` rows side by side."""
         parts = x.tensor_split(self.per_step, dim=1)
         payloads = [
-            self.operator.encode(part, self._keys(t, number, comm))
+            self.operator.encode(part, keys(self.seed, t, number, comm))
             for number, part in enumerate(parts)
         ]
         payload = torch.cat(payloads, dim=1)
@@ -91,10 +102,6 @@ class _Compressed(Method):
     def _decode(self, payload: Tensor, d: int, dtype: torch.dtype) -> Tensor:
         parts = payload.tensor_split(self.per_step, dim=1)
         return torch.cat([self.operator.decode(part, d, dtype) for part in parts], dim=1)
-
-    def _keys(self, t: int, number: int, comm: Communicator) -> Tensor:
-        draws = (generator(self.seed, COMPRESSION, j, t, number) for j in comm.hosted)
-        return torch.tensor([int(own.integers(2**63)) for own in draws])
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,14 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Rows
 from gossip.algorithms.bounds import share_at_most_one
+from gossip.algorithms.compressed import keys, share_of_row
 from gossip.algorithms.outer import Now, Outer
 from gossip.algorithms.properties import Properties
-from gossip.comm.base import Communicator
 from gossip.compress import Operator, operator
 from gossip.errors import UserError, one_of
-from gossip.streams import COMPRESSION, MASK, generator
+from gossip.streams import MASK, generator
 from topologies.matrices import average
 
-LARGE = 1_000_000
-"""Numbers of a model from which a pattern takes the share of a row that a payload is."""
 everybody = lru_cache(average)
 """11^T/n, the same object for the same n: message plans are kept by identity."""
 
@@ -81,8 +79,8 @@ class SparseLoCo(Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes a payload for everybody."""
-        share = self.operator.size(LARGE, 4) / (4 * LARGE)
-        return (phases.Gradient(), phases.Every(self.every, phases.Exchange(share)))
+        payload = phases.Exchange(share_of_row(self.operator))
+        return (phases.Gradient(), phases.Every(self.every, payload))
 
     def check(self, d: int) -> None:
         """Refuse an operator that does not fit a model of d numbers.
@@ -104,14 +102,10 @@ class SparseLoCo(Outer):
         """Send the largest of what has been done; remember the rest."""
         theta = now.rows["anchor"]
         error = self.beta * now.rows["error"] + (theta - now.x)
-        payload = self.operator.encode(error, self._keys(now.t, now.comm))
+        payload = self.operator.encode(error, keys(self.seed, now.t, 0, now.comm))
         decode = partial(self.operator.decode, d=error.shape[1], dtype=error.dtype)
         mean = now.comm.start_mix(payload, everybody(now.comm.n), decode)()
         return theta - mean, {"error": error - decode(payload)}
-
-    def _keys(self, t: int, comm: Communicator) -> Tensor:
-        draws = (generator(self.seed, COMPRESSION, j, t, 0) for j in comm.hosted)
-        return torch.tensor([int(own.integers(2**63)) for own in draws])
 
 
 SELECTORS = ("random", "in-turn")
