@@ -160,22 +160,23 @@ def _images(
 
 
 def _mode(path: Path) -> str:
-    with _opened(path) as image:
+    with _opened(path, whole=False) as image:
         return image.mode
 
 
 def _size(path: Path) -> tuple[int, int]:
-    with _opened(path) as image:
+    with _opened(path, whole=False) as image:
         return image.size[1], image.size[0]
 
 
-def _opened(path: Path) -> Any:
-    """The image of a file, whole."""
+def _opened(path: Path, *, whole: bool = True) -> Any:
+    """The image of a file; if not whole, its pixels are not read yet."""
     from PIL import Image
 
     try:
         image = Image.open(path)
-        image.load()
+        if whole:
+            image.load()
     # Decoders raise what they like.
     except Exception as error:
         raise CorruptDataError(f"{path}: not an image ({said(error)}): replace it") from error
