@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossip.report.runs import Run
-from gossip.report.series import smooth, window_of
+from gossip.report.series import smooth_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def curves(axes: "Axes", inks: list[Ink], name: str, look: dict[str, Any]) -> bo
             continue
         drawn = True
         steps, values = steps[there], values[there]
-        middle = np.exp(smooth(np.log(values), window_of(len(values), 30)))
+        middle = smooth_log(values)
         if len(inks) < CROWD:
             axes.plot(steps, values, color=color, lw=0.5, alpha=0.25, rasterized=True)
         axes.plot(steps, middle, color=color, **look)

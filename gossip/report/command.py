@@ -120,11 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _write(runs: list[Run], figure: Path, csv: Path | None, html: Path | None) -> list[Path]:
-    from gossip.report import (
-        export,
-        figures,
-        page,
-    )  # not at once: matplotlib takes a second to load
+    # Not at once: matplotlib takes a second to load.
+    from gossip.report import export, figures, page
 
     written = [figures.save(figures.study_figure(runs), figure)]
     if csv:

@@ -25,9 +25,9 @@ from gossip.report.runs import Run, heading
 from gossip.report.series import (
     alpha_ratio,
     first_not_finite,
-    running_ratio,
-    smooth,
-    window_of,
+    last_step,
+    smooth_loss,
+    smooth_rate,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def study_figure(runs: list[Run]) -> "Figure":
         for axes, panel in zip(figure.subplots(2, 2).flat, panels, strict=True):
             panel(axes, inks)
             axes.set_xlabel("iteration")
-            axes.set_xlim(0, _last_step(runs))
+            axes.set_xlim(0, last_step(runs))
         figure.legend(
             handles=[line(ink.color, ink.name) for ink in inks],
             title=plain(heading(runs)),
@@ -112,10 +112,6 @@ def _save(figure: "Figure", target: Path | io.StringIO, ending: str) -> None:
         figure.savefig(target, format=ending[1:], metadata=_UNDATED[ending])
 
 
-def _last_step(runs: list[Run]) -> float:
-    return max([1.0, *(run.column("step").max(initial=0) for run in runs)])
-
-
 def _inks(runs: list[Run]) -> list[Ink]:
     """A colour per algorithm, so that it is the same in all figures, or else one per run."""
     algorithms = [str(run.setting("algorithm")) for run in runs]
@@ -136,7 +132,7 @@ def _progress(axes: "Axes", inks: list[Ink]) -> None:
         steps, loss, error = (run.column(n) for n in ("step", "train_loss", "test_error"))
         if len(inks) < CROWD:
             axes.plot(steps, positive(loss), color=color, lw=0.6, alpha=0.3, rasterized=True)
-        axes.plot(steps, positive(smooth(loss, window_of(len(loss), 40))), color=color)
+        axes.plot(steps, positive(smooth_loss(loss)), color=color)
         there = np.isfinite(error)
         look = {"lw": 1.2, "ls": (0, (4, 1.5)), "marker": "o", "ms": 4, "mfc": "white"}
         every = max(1, int(there.sum()) // 12)
@@ -182,7 +178,7 @@ def _rate(axes: "Axes", inks: list[Ink]) -> None:
         steps, ratio, weight = alpha_ratio(run)
         if not len(steps):
             continue
-        running = running_ratio(ratio * weight, weight, window_of(len(ratio), 12))
+        running = smooth_rate(ratio, weight)
         if len(inks) < CROWD:
             axes.plot(steps, ratio, ".", color=color, ms=5, alpha=0.35, mew=0, rasterized=True)
         is_lost = any_converged and run.verdict == "diverged"

@@ -28,6 +28,26 @@ def window_of(count: int, parts: int) -> int:
     return 2 * (min(count // parts, _MAX_WINDOW) // 2) + 1
 
 
+def smooth_loss(loss: np.ndarray) -> np.ndarray:
+    """A training loss without the noise of its mini-batches."""
+    return smooth(loss, window_of(len(loss), 40))
+
+
+def smooth_log(values: np.ndarray) -> np.ndarray:
+    """Running geometric mean of positive values."""
+    return np.exp(smooth(np.log(values), window_of(len(values), 30)))
+
+
+def smooth_rate(ratio: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Running mean of alpha_e/alpha with the weights of `alpha_ratio`."""
+    return running_ratio(ratio * weight, weight, window_of(len(ratio), 12))
+
+
+def last_step(runs: list[Run]) -> float:
+    """The last step of all runs, at least 1."""
+    return max([1.0, *(run.column("step").max(initial=0) for run in runs)])
+
+
 def alpha_ratio(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """alpha_e/alpha where it was monitored: its steps, its values and their weights.
 

@@ -11,7 +11,13 @@ from rich.text import Text
 from gossip.report.axes import positive
 from gossip.report.page.points import thinned
 from gossip.report.runs import Run, heading
-from gossip.report.series import alpha_ratio, running_ratio, smooth, window_of
+from gossip.report.series import (
+    alpha_ratio,
+    last_step,
+    smooth_log,
+    smooth_loss,
+    smooth_rate,
+)
 from gossip.watch.grid import braille, dots, marks
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -49,8 +55,7 @@ def picture(runs: list[Run], look: Look) -> Group:
 
 
 def _progress(run: Run) -> Curve:
-    loss = run.column("train_loss")
-    return run.column("step"), positive(smooth(loss, window_of(len(loss), 40)))
+    return run.column("step"), positive(smooth_loss(run.column("train_loss")))
 
 
 def _error(run: Run) -> Curve:
@@ -60,14 +65,13 @@ def _error(run: Run) -> Curve:
 
 def _rate(run: Run) -> Curve:
     steps, ratio, weight = alpha_ratio(run)
-    return steps, running_ratio(ratio * weight, weight, window_of(len(ratio), 12))
+    return steps, smooth_rate(ratio, weight)
 
 
 def _spread(run: Run) -> Curve:
     values = positive(run.column("sigma_w2"))
     there = np.isfinite(values)
-    logs = np.log(values[there])
-    return run.column("step")[there], np.exp(smooth(logs, window_of(len(logs), 30)))
+    return run.column("step")[there], smooth_log(values[there])
 
 
 _CURVES: dict[str, Callable[[Run], Curve]] = {
@@ -90,7 +94,7 @@ def _panel(name: str, runs: list[Run], width: int, look: Look) -> Text:
     low, high = float(shown.min()), float(shown.max())
     if not is_log:
         low, high = max(min(low, 0.0), -3.0), min(max(high, 1.2), 5.0)
-    last = max(1.0, *(run.column("step").max(initial=0) for run in runs))
+    last = last_step(runs)
     lines = _drawn(curves, (low, high), last, width, is_log, look)
     labels = [f"{high:.3g}", *[""] * (look.height - 2), f"{low:.3g}"]
     for label, line in zip(labels, lines, strict=True):
