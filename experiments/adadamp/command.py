@@ -6,6 +6,7 @@ the schedules would take in seconds on the paper's networks.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import tyro
@@ -15,7 +16,7 @@ from experiments.adadamp.page import measured
 from experiments.adadamp.pictures import pictures
 from experiments.adadamp.plan import PARTS, STUDY, runs
 from experiments.adadamp.size import study
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from gossip.errors import one_of
@@ -60,10 +61,4 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.adadamp")
-
-    def command() -> None:
-        scale = options.scale()
-        for part in options.parts:
-            run(scale, part, jobs=options.jobs)
-
-    return guarded(command)
+    return each_part(options, options.parts, partial(run, jobs=options.jobs))

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,17 @@ class Options:
         made = smoke(self.folder)
         print(f"smoke test in {made.page.parent}: not results", file=sys.stderr)
         return made
+
+
+def each_part(options: Options, parts: Iterable[str], run: Callable[[Scale, str], None]) -> int:
+    """Run the parts of a study at the scale that the options choose; the exit code of `guarded`."""
+
+    def command() -> None:
+        scale = options.scale()
+        for part in parts:
+            run(scale, part)
+
+    return guarded(command)
 
 
 def guarded(command: Callable[[], None]) -> int:

@@ -6,11 +6,12 @@ alpha = 1 and does not say how inputs are scaled, nor how long it trains.
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale, run_config
 from experiments.dpsgd import fig2_pictures, ssgd_star
@@ -87,13 +88,7 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.dpsgd.fig2")
-
-    def command() -> None:
-        scale = options.scale()
-        for part in options.parts:
-            run(scale, part, jobs=options.jobs)
-
-    return guarded(command)
+    return each_part(options, options.parts, partial(run, jobs=options.jobs))
 
 
 if __name__ == "__main__":

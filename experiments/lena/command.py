@@ -6,11 +6,12 @@ net for many short runs; `cifar` is a small part of its own.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.lena import page, plan
@@ -76,10 +77,4 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.lena")
-
-    def command() -> None:
-        scale = options.scale()
-        for part in options.parts:
-            run(scale, part, jobs=options.jobs)
-
-    return guarded(command)
+    return each_part(options, options.parts, partial(run, jobs=options.jobs))

@@ -4,11 +4,12 @@ Every arm on every seed at each task and rate; then SSGD at the effective rates 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.noise import rows
@@ -59,10 +60,4 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.noise")
-
-    def command() -> None:
-        scale = options.scale()
-        for part in options.parts:
-            run(scale, part, jobs=options.jobs)
-
-    return guarded(command)
+    return each_part(options, options.parts, partial(run, jobs=options.jobs))

@@ -6,11 +6,12 @@ rates to try, on seed 0; the best goes through all seeds. All choices are by val
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.lena.plan import STUDY, study
@@ -66,10 +67,4 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.rivals")
-
-    def command() -> None:
-        scale = options.scale()
-        for part in options.parts:
-            run(scale, part, jobs=options.jobs)
-
-    return guarded(command)
+    return each_part(options, options.parts, partial(run, jobs=options.jobs))

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.time import rows
@@ -57,10 +57,4 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.time")
-
-    def command() -> None:
-        scale = options.scale()
-        for part in options.parts:
-            run(scale, part)
-
-    return guarded(command)
+    return each_part(options, options.parts, run)
