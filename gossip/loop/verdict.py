@@ -29,7 +29,7 @@ class Verdict:
     """
 
     def __init__(self, num_classes: int | None, *, patient: bool = False) -> None:
-        self._constant_loss = math.log(num_classes) if num_classes else math.inf
+        self._constant_loss = math.log(num_classes) if num_classes else math.nan
         self._patience = PATIENCE_STEPS if patient else 1
         self._first: float | None = None
         self._high = 0
@@ -70,10 +70,7 @@ class Verdict:
         """Judge the loss of the final model on the training set."""
         if not math.isfinite(loss):
             self._mark(step, "the training loss is not finite")
-        elif (
-            math.isfinite(self._constant_loss)
-            and abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss
-        ):
+        elif abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss:
             self._mark(
                 step, f"the final loss {loss:.4f} is within 1 % of ln C, a constant predictor's"
             )

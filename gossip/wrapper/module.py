@@ -119,7 +119,7 @@ class Gossip(nn.Module):
                 check_alone(algorithm, order=order, mix_every=mix_every)
                 made = method(algorithm, options, seed)
             elif options:
-                raise UserError(unknown(options))
+                raise UserError(unknown(options, Gossip))
             chosen = topology_for(
                 topology, comm.n, topology_options, weights, seed, directed=made is not None
             )

@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from numbers import Real
 from typing import Any
@@ -161,13 +161,11 @@ def check_alone(algorithm: str, *, order: str, mix_every: int) -> None:
         )
 
 
-def unknown(options: Iterable[str]) -> str:
-    """What to say of options that dpsgd does not have."""
+def unknown(options: Iterable[str], wrapper: Callable[..., object]) -> str:
+    """What to say of options that neither the wrapper nor dpsgd has."""
     name = next(iter(options))
-    known = [
-        *("topology", "algorithm", "order", "mix_every", "buffers", "topology_options"),
-        *("weights", "seed", "backend", "timeout"),
-    ]
+    parameters = inspect.signature(wrapper).parameters.values()
+    known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
     return (
         f"Gossip has no option {name!r}{suggestion(name, known)}; those of a method need it beside "
         'them, as algorithm="diloco"'

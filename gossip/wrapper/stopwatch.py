@@ -3,6 +3,7 @@
 import time
 
 from gossip.comm.base import Traffic
+from gossip.loop.clock import TRAINING
 
 
 class Stopwatch:
@@ -18,9 +19,7 @@ class Stopwatch:
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
-        self.seconds = dict.fromkeys(
-            ("data", "gradient", "communication_wait", "optimizer", "monitor"), 0.0
-        )
+        self.seconds = dict.fromkeys((*TRAINING, "monitor"), 0.0)
         self._since, self._waited = time.perf_counter(), traffic.seconds_waiting
 
     def lap(self, phase: str) -> None:
@@ -34,4 +33,4 @@ class Stopwatch:
     @property
     def training(self) -> float:
         """All of it but the monitor's."""
-        return sum(self.seconds.values()) - self.seconds["monitor"]
+        return sum(self.seconds[phase] for phase in TRAINING)
