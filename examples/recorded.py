@@ -21,6 +21,7 @@ options = parser.parse_args()
 
 dataset = fetch(options.dataset)
 train, _, _ = splits(dataset)
+torch.manual_seed(0)  # so that it is the same run each time
 model = gossip.Gossip(mlp(dataset.input_shape, dataset.num_classes), topology="ring")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 learner, n = model.comm.process, model.comm.n
