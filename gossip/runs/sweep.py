@@ -28,8 +28,8 @@ from gossip.storage.names import FINAL
 from gossip.study import prepare
 from topologies.terminal import lossy_output
 
-PRELOADED = ["gossip.run", "torch._dynamo"]
-"""Imported once and not by each run; a torch optimizer brings in the second, in 1.5 s."""
+PRELOADED = ["gossip.run"]
+"""Imported once and not by each run."""
 
 
 def run_all(runs: Mapping[str, Config], folder: Path, *, jobs: int) -> None:
