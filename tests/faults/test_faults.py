@@ -57,10 +57,10 @@ def test_sys_exit_on_one_process_ends_all(start):
     assert "SystemExit" in line
 
 
-@pytest.mark.parametrize(("deed", "code"), [("crash", CRASHED), ("leave", LEFT)])
-def test_a_process_that_dies_without_an_exception_is_named(start, deed, code):
+@pytest.mark.parametrize(("deed", "codes"), [("crash", CRASHED), ("leave", LEFT)])
+def test_a_process_that_dies_without_an_exception_is_named(start, deed, codes):
     ended = start(deed, "1").end(START_SECONDS)
-    assert ended.code == code
+    assert ended.code in codes
     [line] = ended.told()
     assert line.startswith("learners 2-3 (process 1")
     assert "died at step 17 in gradient" in line
