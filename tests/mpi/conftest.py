@@ -5,13 +5,23 @@ waits all the same (its thread method exits without MPI_Finalize, and mpirun end
 """
 
 import importlib
+import shutil
 import sys
+import tempfile
 
 import pytest
 
 from gossip.comm.startup.environment import prepare_environment, speaks
 
 prepare_environment()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """A process of a job keeps its temporary files apart: pytest's numbered folders would race."""
+    if config.getoption("with_mpi", default=False) and not config.option.basetemp:
+        config.option.basetemp = tempfile.mkdtemp(prefix="gossip-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
 @pytest.hookimpl(trylast=True)
@@ -52,6 +62,15 @@ class Silent:
         if name.startswith("pytest_"):
             raise AttributeError(name)
         return getattr(self._reporter, name)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    """No process removes its temporary files while another may still read them."""
+    if exitstatus == pytest.ExitCode.OK and session.config.getoption("with_mpi", default=False):
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
 
 
 @pytest.hookimpl(wrapper=True)
