@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from gossip.algorithms import Gradient
 from gossip.comm.shutdown.stop import Decision, Request
+from gossip.data import sources
 from gossip.models import mlp
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.task import Gradients, Task
@@ -75,9 +75,9 @@ class ArraySamples:
 
 def digits(dtype: torch.dtype = torch.float64) -> ArraySamples:
     """The 1,797 handwritten 8x8 digits that come with scikit-learn, scaled to [0, 1]."""
-    raw = load_digits()
+    images, labels = sources.digits()
     return ArraySamples(
-        torch.from_numpy(raw.images / 16.0).to(dtype), torch.from_numpy(raw.target).long()
+        torch.from_numpy(images / 16.0).to(dtype), torch.from_numpy(labels.astype(int))
     )
 
 

@@ -12,10 +12,10 @@ import time
 import networkx as nx
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from torch import nn
 
 from gossip import trace
+from gossip.data import sources
 from gossip.run import main
 from tests.machine import patience
 
@@ -287,8 +287,8 @@ def too_narrow(input_shape, num_classes):
 
 
 def arrays():
-    raw = load_digits()
-    images, labels = raw.images.astype(np.float32), raw.target
+    images, labels = sources.digits()
+    images, labels = images.astype(np.float32), labels.astype(int)
     return images[:1400], labels[:1400], images[1400:], labels[1400:]
 
 

@@ -16,7 +16,6 @@ decomposition sampling", 2019, sections 3 and 4.
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 
 from topologies.colouring import matchings
@@ -105,6 +104,8 @@ def projected(p: NDArray[np.float64], total: float) -> NDArray[np.float64]:
 
 def step_size(laplacians: NDArray[np.float64], p: NDArray[np.float64]) -> tuple[float, float]:
     """The a that contracts most without a negative weight, and lambda_2(E[W^T (I - J) W])."""
+    from scipy.optimize import minimize_scalar  # a third of a second, for this topology alone
+
     mean = np.einsum("i,ijk->jk", p, laplacians)
     noise = np.einsum("i,ijk->jk", p * (1 - p), laplacians)
     n = len(mean)

@@ -13,13 +13,11 @@ from pathlib import Path
 
 def imports() -> None:
     """All that a run imports on its way."""
-    import sklearn.datasets
     import torch
 
     from gossip import run
     from gossip.report import figures
 
-    sklearn.datasets.load_digits()
     torch.optim.SGD([torch.zeros(1)])  # imports much on its own
     assert run
     assert figures
