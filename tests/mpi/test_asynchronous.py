@@ -23,6 +23,7 @@ from tests.problems import Agreed
 
 pytestmark = [
     pytest.mark.mpi,
+    pytest.mark.processes(2, 3, 4),
     pytest.mark.skipif(MPI.COMM_WORLD.size == 1, reason="needs several processes"),
 ]
 

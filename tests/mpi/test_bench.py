@@ -25,6 +25,7 @@ STEPS = 5
 CONFIG = training.config_of(N, (6,), "float64")
 pytestmark = [
     pytest.mark.mpi,
+    pytest.mark.processes(2, 3, 4),
     pytest.mark.skipif(N == 1, reason="there are no peers of one process"),
 ]
 
@@ -92,6 +93,7 @@ def setting():
         yield Setting.of(CONFIG, comm)
 
 
+@pytest.mark.product  # the variants depend on the number of processes
 @pytest.mark.parametrize("variant", training.variants(N), ids=lambda variant: variant.key)
 def test_a_variant_takes_the_steps_of_the_algorithm_it_stands_for(setting, variant):
     work = variant.make(setting)
@@ -148,6 +150,7 @@ def test_averages_are_the_mean_of_all_learners(setting):
     assert sent.nbytes == pytest.approx(2 * (N - 1) / N * x.nbytes, abs=8)
 
 
+@pytest.mark.processes(2, 4)
 def test_pairs_take_turns_on_the_ring():
     """What the reference above says of decent-dp: each step is a matching, two make the ring."""
     if N % 2:

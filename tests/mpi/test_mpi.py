@@ -23,7 +23,11 @@ from tests.mpi.stress import stress
 from tests.problems import complete, ring
 from tests.topologies.fixed import FIXED
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.timeout(90),
+    pytest.mark.processes(2, 3, 4, 16),  # a process alone is its own reference
+]
 
 D = 37
 NUM_STEPS = 200 if MPI.COMM_WORLD.size <= 4 else 50

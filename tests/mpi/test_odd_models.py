@@ -12,6 +12,7 @@ from tests.mpi.reference import on_first, walk
 
 pytestmark = [
     pytest.mark.mpi,
+    pytest.mark.processes(1, 2, 4),
     pytest.mark.filterwarnings("ignore:There is a performance drop"),
     pytest.mark.skipif(MPI.COMM_WORLD.size not in (1, 2, 4), reason="four learners"),
 ]

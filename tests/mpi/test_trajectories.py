@@ -20,8 +20,14 @@ from tests.rates import cases
 pytestmark = pytest.mark.mpi
 
 STEPS = 12
-SIZES = {1: (4,), 2: (2, 4), 3: (6,), 4: (4, 8), 16: (16,)}
-"""Processes -> numbers of learners; (4, 1), (4, 2), (4, 4), (6, 3) are among them."""
+SIZE = MPI.COMM_WORLD.size
+LOCAL = [1, 2]
+"""Learners on each process; (3, 3), (4, 4), (6, 3), (8, 4) of either are among them."""
+
+
+def learners(local: int) -> int:
+    """How many there are; a process alone has some more."""
+    return local * SIZE if SIZE > 1 else 4 * local
 
 
 def config(n: int, name: str, **gossip: object) -> Config:
@@ -63,10 +69,6 @@ def assert_same_walk(chosen: Config, comm: Communicator | None = None) -> None:
     assert done.bytes_sent_per_learner == pytest.approx(expected.bytes_sent_per_learner)
 
 
-def sizes() -> tuple[int, ...]:
-    return SIZES.get(MPI.COMM_WORLD.size, (MPI.COMM_WORLD.size,))
-
-
 INJECTED = ("gaussian", "isotropic", "shuffled", "twin")
 CASES = [
     ("dpsgd", {"topology": "ring"}),
@@ -92,22 +94,25 @@ def test_every_algorithm_and_order_is_walked():
     assert {options.get("order", "awc") for _, options in CASES} == set(ORDERS)
 
 
-@pytest.mark.parametrize("n", sizes())
+@pytest.mark.parametrize("local", LOCAL)
 @pytest.mark.parametrize(
     ("name", "options"),
     CASES,
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
 )
-def test_mpi_walks_the_stacked_trajectory(n, name, options):
-    assert_same_walk(config(n, name, **options))
+def test_mpi_walks_the_stacked_trajectory(local, name, options):
+    assert_same_walk(config(learners(local), name, **options))
+
+
+@pytest.mark.processes(16)
+def test_a_process_for_each_learner_walks_the_stacked_trajectory():
+    assert_same_walk(config(SIZE, "dpsgd", topology="ring"))
 
 
 @pytest.mark.parametrize("name", WITH_STATE)
 def test_a_method_with_state_of_its_own_walks_the_stacked_trajectory(name):
     topology = topologies_of(name)[0]
-    if sizes()[-1] == 2 and topology == "random-directed":
-        topology = "complete"
-    chosen = config(sizes()[-1], name, topology=topology)
+    chosen = config(learners(2), name, topology=topology)
     watched = Monitoring(monitor="cheap", monitor_every=3)
     assert_same_walk(replace(fitted(name, chosen), steps=7, monitoring=watched))
 
@@ -136,7 +141,7 @@ OTHER_WAYS = {
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
 )
 def test_every_way_of_a_row_walks_the_stacked_trajectory(way, name, options):
-    n = sizes()[-1]
+    n = learners(2)
     assert_same_walk(config(n, name, **options), OTHER_WAYS[way](n))
 
 
@@ -147,13 +152,13 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("n", sizes())
+@pytest.mark.parametrize("local", LOCAL)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ["ssgd", "dpsgd"])
-def test_rates_do_not_depend_on_who_hosts_a_learner(n, name, rule):
+def test_rates_do_not_depend_on_who_hosts_a_learner(local, name, rule):
     rate = Rate(lr=0.05, momentum=0.9, **RULES[rule])
     watched = Monitoring(monitor="cheap", monitor_every=2)
-    assert_same_walk(replace(config(n, name), steps=6, rate=rate, monitoring=watched))
+    assert_same_walk(replace(config(learners(local), name), steps=6, rate=rate, monitoring=watched))
 
 
 @pytest.mark.parametrize("rule", ["lena", "date"])
@@ -176,25 +181,25 @@ def test_128_learners_on_few_processes(name, rule):
 def test_running_statistics_do_not_depend_on_who_hosts_a_learner(name, policy):
     model = Model(model="tests.problems:batch_norm_net", batch_norm=policy, dtype="float64")
     watched = Monitoring(monitor="cheap", monitor_every=3)
-    chosen = replace(config(sizes()[-1], name), steps=7, model=model, monitoring=watched)
+    chosen = replace(config(learners(2), name), steps=7, model=model, monitoring=watched)
     assert_same_walk(replace(chosen, rate=Rate(lr=0.05, scaling="lena")))
 
 
 def test_the_full_gradient_of_batch_norm_does_not_depend_on_who_hosts_a_learner():
     model = Model(model="tests.problems:batch_norm_net", dtype="float64")
     watched = Monitoring(monitor="standard", monitor_every=3, lipschitz_samples=200)
-    chosen = replace(config(sizes()[-1], "dpsgd"), steps=4, model=model, monitoring=watched)
+    chosen = replace(config(learners(2), "dpsgd"), steps=4, model=model, monitoring=watched)
     assert_same_walk(replace(chosen, rate=Rate(lr=0.05)))
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "adafactor"])
 def test_optimizers_keep_their_state_on_either_backend(optimizer):
-    chosen = config(sizes()[-1], "dpsgd")
+    chosen = config(learners(2), "dpsgd")
     rate = Rate(lr=0.01, optimizer=optimizer, weight_decay=0.01)
     assert_same_walk(replace(chosen, rate=rate))
 
 
 @pytest.mark.parametrize("data", [{"partition": "dirichlet"}, {"replacement": True}])
 def test_batches_do_not_depend_on_who_hosts_a_learner(data):
-    chosen = config(sizes()[-1], "dpsgd")
+    chosen = config(learners(2), "dpsgd")
     assert_same_walk(replace(chosen, data=replace(chosen.data, concentration=5.0, **data)))
