@@ -4,6 +4,7 @@ Afterwards no process may be left that knows this folder. The MPI is the one of 
 environment.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -156,15 +157,17 @@ def shared_memory() -> set[Path]:
 
 
 def remove_unused(files: set[Path]) -> None:
-    """Remove those of the files that no living process uses, so no job beside ours does."""
+    """Remove those of the files that no living process uses, so no job beside ours does.
+
+    What is open is looked at before what is mapped: a process maps a file before it closes it.
+    """
     if not files:
         return
     used = []
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        try:
-            used.append(maps.read_text())
-        except OSError:
-            continue  # it has just ended
+    for pattern, read in (("[0-9]*/fd/*", os.readlink), ("[0-9]*/maps", Path.read_text)):
+        for place in Path("/proc").glob(pattern):
+            with contextlib.suppress(OSError):  # it has just ended
+                used.append(read(place))
     for file in files:
         if not any(str(file) in text for text in used):
             file.unlink(missing_ok=True)
