@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd, SsgdStar
 from gossip.comm.base import Traffic
 from gossip.comm.stacked import Stacked
 from gossip.monitor import Moment
@@ -17,6 +16,7 @@ from gossip.task import Gradients
 from tests import problems
 from tests.machine import patience
 from tests.problems import ArraySamples, complete
+from tests.synchronous import ALGORITHMS
 
 F64 = torch.float64
 
@@ -87,16 +87,6 @@ def vectors(count, d=30):
     return seeds.map(
         lambda s: torch.randn(count, d, dtype=F64, generator=torch.Generator().manual_seed(s))
     )
-
-
-ALGORITHMS = {
-    "dpsgd": Dpsgd,
-    "dpsgd-atc": DpsgdAtc,
-    "ssgd": Ssgd,
-    "ssgd-star": partial(SsgdStar, std=0.01, mode="eval", seed=3),
-    "ssgd-star-centered": partial(SsgdStar, std=0.01, mode="centered", seed=3),
-    "ssgd-star-persist": partial(SsgdStar, std=0.01, mode="persist", seed=3),
-}
 
 
 def moments(

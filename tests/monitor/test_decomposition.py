@@ -9,7 +9,6 @@ from gossip.monitor import SOURCES, Monitor
 from gossip.monitor.decomposition import noise_split
 from gossip.monitor.effective_rate import delta
 from tests.monitor.monitor_cases import (
-    ALGORITHMS,
     F64,
     Quadratic,
     batches,
@@ -19,6 +18,7 @@ from tests.monitor.monitor_cases import (
     vectors,
 )
 from tests.problems import ring
+from tests.synchronous import ALGORITHMS
 
 
 @given(vectors(3))

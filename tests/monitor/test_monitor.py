@@ -12,7 +12,6 @@ from gossip.errors import UserError
 from gossip.monitor import LEVELS, MEANINGS, SOURCES, Monitor, columns, share_of
 from tests.monitor.monitor_cases import (
     ADAM,
-    ALGORITHMS,
     SGD,
     Quadratic,
     digits_task,
@@ -20,6 +19,7 @@ from tests.monitor.monitor_cases import (
     on_processes,
 )
 from tests.problems import ring
+from tests.synchronous import ALGORITHMS
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ from itertools import combinations, groupby, product
 
 import pytest
 
+from tests.covering import greedy
+
 Case = dict[str, Hashable]
 """Name of a parameter -> its value."""
 Pair = tuple[Hashable, Hashable]
@@ -71,21 +73,8 @@ def array(
         for number, job in places
         if runs(number, JOBS[job])
     ]
-    missing: set[Pair] = set().union(*(covered for covered, _, _ in offered))
-    chosen: list[tuple[int, Job]] = []
-    most = max((len(covered) for covered, _, _ in offered), default=0)
-    while missing:
-        best, found = 0, offered[0]
-        for offer in offered:
-            new = len(offer[0] & missing)
-            if new > best:
-                best, found = new, offer
-            if best == most:  # what a case brings only gets less: no other brings more
-                break
-        most = best
-        missing -= found[0]
-        chosen.append(found[1:])
-    return chosen
+    chosen = greedy([covered for covered, _, _ in offered])
+    return [offered[k][1:] for k in chosen]
 
 
 def every_value(cases: Sequence[Case]) -> list[int]:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 import topologies
 from gossip.comm.base import Communicator
+from gossip.comm.connect import BACKENDS
 from gossip.comm.node.window import SLOTS
 from gossip.comm.stacked import Stacked
 from gossip.comm.startup.together import agree
@@ -49,6 +50,13 @@ KINDS = [
     ("gloo", "apart", "two_each"),
     ("groups", "apart", "two_each"),
 ]
+
+
+MESSAGES_OF = {"groups": "nccl"}
+
+
+def test_every_backend_is_among_the_kinds():
+    assert {MESSAGES_OF.get(name, name) for name, *_ in KINDS} | {"auto", "stacked"} == {*BACKENDS}
 
 
 @pytest.fixture(params=KINDS, ids="-".join)

@@ -1,29 +1,23 @@
 """Every rule on real data: finite, repeatable, and the same as written out by hand."""
 
-from itertools import combinations, product
-
 import numpy as np
 import pytest
 import torch
 
-from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd, SsgdStar
+from gossip.algorithms import DpsgdAtc
 from gossip.comm.stacked import Stacked
 from gossip.models import mlp, softmax
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, Controller, Product, Rated
 from gossip.rates.base import Observation
 from gossip.task import Gradients
+from tests.covering import covering
 from tests.problems import complete, digits_task, optimizer, ring
 from tests.rates.cases import made
+from tests.synchronous import ALGORITHMS, NOISELESS
 
 N, BATCH, STEPS = 3, 4, 6
 TASK = digits_task(softmax)
 NET = digits_task(mlp, widths=(6,), activation="tanh")
-ALGORITHMS = {
-    "ssgd": Ssgd,
-    "ssgd-star": lambda make: SsgdStar(make, 0.01, "eval", 0),
-    "dpsgd": Dpsgd,
-    "dpsgd-atc": DpsgdAtc,
-}
 
 
 def rule(task, n: int = N, **rate) -> Product:
@@ -65,21 +59,6 @@ def trained(task, rates: Product, name: str, n: int = N, *, momentum: float = 0.
     return seen, values
 
 
-def pairs(case: tuple) -> set:
-    """The values of a case two by two, each with its place."""
-    return set(combinations(enumerate(case), 2))
-
-
-def covering(*choices) -> list[tuple]:
-    """Few cases in which any two values of different choices meet, found greedily."""
-    cases = {case: pairs(case) for case in product(*choices)}
-    missing, chosen = set().union(*cases.values()), []
-    while missing:
-        chosen.append(max(cases, key=lambda case: len(cases[case] & missing)))
-        missing -= cases[chosen[-1]]
-    return chosen
-
-
 @pytest.mark.parametrize(
     ("scaling", "warmup", "decay", "ratio", "name"),
     covering(SCALINGS, WARMUPS, DECAYS, LAYER_RATIOS, ["ssgd", "dpsgd"]),
@@ -96,7 +75,7 @@ def test_every_rule_trains_and_does_so_again(scaling, warmup, decay, ratio, name
     assert len(set(rates.columns)) == len(rates.columns)
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - {"ssgd-star"}))
+@pytest.mark.parametrize("name", NOISELESS)
 @pytest.mark.parametrize("ratio", [None, (1.0, 1.0)])
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_one_learner_is_torchs_sgd_bit_for_bit(scaling, ratio, name):

@@ -1,6 +1,5 @@
 """A run that is taken up again is, bit for bit, the one that was never interrupted."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.optim import OPTIMIZERS as ALL_OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS
+from tests.covering import covering
 from tests.resume.walks import (
     OPTIMIZERS,
     RULES,
@@ -25,7 +25,7 @@ from tests.resume.walks import (
     walk,
 )
 
-COMBINATIONS = list(itertools.product(WALKS, RULES, OPTIMIZERS))
+COMBINATIONS = covering(WALKS, RULES, OPTIMIZERS)
 
 
 def assert_goes_on(chosen, folder, points):
