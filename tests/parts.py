@@ -27,6 +27,8 @@ LIMIT_SECONDS = 1800.0
 """Of a part, on a quiet machine; see `tests.machine.patience`. Only what hangs takes so long."""
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
 SLOW = "not slow"
+BESIDE = ("-n", "3", "--dist", "worksteal")
+"""Jobs that wait, or are waited for, most of the time: three beside each other fill two cores."""
 COVERING = "--covering"
 WITHOUT_GLOO = ("-k", "not gloo and not groups")
 """Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
@@ -66,8 +68,7 @@ def parts(*, thorough: bool = False) -> list[Part]:
             pytest("-n", "auto", "--dist", "loadgroup", *ignored("mpi", "faults")),
             quick=True,
         ),
-        # Alone: it looks at how soon things happen.
-        Part("faults", pytest("tests/faults")),
+        Part("faults", pytest("tests/faults", *BESIDE)),
         Part("MPI, 1 process", mpi(1, COVERING)),
         *(Part(f"MPI, {n} processes", mpi(n, *share)) for n in (2, 3, 4)),
         Part("MPI, 16 processes", mpi(16, COVERING)),
@@ -99,10 +100,11 @@ def openmpi(n: int, *arguments: str) -> tuple[str, ...]:
 
 
 def openmpi_faults() -> tuple[str, ...]:
-    """The faults that have MPI in them, on the second MPI."""
+    """The faults to which the MPI makes a difference, on the second MPI."""
     # That file's launcher starts programs of its own, which --with-ft of this MPI cannot end.
     ignore = "--ignore=tests/faults/test_launch_restart.py"
-    return (str(OPENMPI), "-m", "pytest", "tests/faults", "-m", "needs_mpi", ignore)
+    marks = ("-m", "needs_mpi and not one_mpi")
+    return (str(OPENMPI), "-m", "pytest", "tests/faults", *marks, ignore, *BESIDE)
 
 
 def run(part: Part, more: list[str]) -> Result:
@@ -167,6 +169,9 @@ def main() -> int:
     end = words.index("--") if "--" in words else len(words)
     options, more = parser.parse_args(words[:end]), words[end + 1 :]
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    # Without compiled files each of the hundred processes compiles all modules and rewrites all
+    # tests anew: 8 CPU seconds of a process of tests/mpi.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     chosen = [
         part
         for part in parts(thorough=options.all)

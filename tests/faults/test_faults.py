@@ -27,6 +27,7 @@ def test_an_exception_is_told_once_with_learner_and_step(start, backend):
     assert line in (ended.folder / "end.txt").read_text()
 
 
+@pytest.mark.one_mpi
 def test_the_same_exception_everywhere_is_told_once(start):
     ended = start("fail", "-1").end(START_SECONDS)
     assert ended.code == 1
@@ -43,6 +44,7 @@ def test_a_mistake_that_only_one_process_sees_ends_all(start):
     assert "Traceback" not in ended.text
 
 
+@pytest.mark.one_mpi
 def test_a_mistake_that_all_processes_see_is_told_once(start):
     ended = start("mistake", "-1").end(START_SECONDS)
     assert ended.code == 2
@@ -143,6 +145,7 @@ def test_ctrl_c_twice_ends_a_process_that_does_not_come_back(start_launcher):
     assert job.end().code == 130
 
 
+@pytest.mark.one_mpi
 def test_a_single_process_closes_on_ctrl_c(start_command):
     job = start_command([sys.executable, str(JOB), "nothing"])
     job.pids()

@@ -16,8 +16,7 @@ TIMEOUT = 2.0
 PAUSE_SECONDS = 2.0
 
 
-@pytest.mark.parametrize("culprit", [0, 1])
-@pytest.mark.parametrize("backend", ["light", "auto"])
+@pytest.mark.parametrize(("backend", "culprit"), [("light", 0), ("light", 1), ("auto", 1)])
 def test_a_stopped_process_ends_the_job(start, backend, culprit):
     job = start("stop", str(culprit), JOB_BACKEND=backend, JOB_TIMEOUT=str(TIMEOUT))
     job.pids()
@@ -34,6 +33,7 @@ def test_a_stopped_process_ends_the_job(start, backend, culprit):
     assert line in (ended.folder / "end.txt").read_text()
 
 
+@pytest.mark.one_mpi
 def test_the_stacks_of_all_processes_are_kept(start):
     job = start("sleep", "1", JOB_TIMEOUT=str(TIMEOUT))
     pids = job.pids()
@@ -55,6 +55,7 @@ def test_an_overdue_collective_says_what_it_is(start):
     assert " for a word from every process: furthest behind is learners 2-3" in line
 
 
+@pytest.mark.one_mpi
 def test_a_pause_shorter_than_the_time_out_changes_nothing(start):
     closed = []
     for pause in (False, True):
@@ -72,6 +73,7 @@ def test_a_pause_shorter_than_the_time_out_changes_nothing(start):
     assert closed[0] == closed[1]
 
 
+@pytest.mark.one_mpi
 def test_a_process_that_was_stopped_itself_has_not_waited(start):
     limit = patience(TIMEOUT / 2)
     job = start("nothing", JOB_TIMEOUT=str(limit), JOB_STEPS="200")

@@ -87,6 +87,7 @@ def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
     assert trace.load(out).num_rows > 0
 
 
+@pytest.mark.one_mpi
 def test_processes_with_different_configs_are_told_so(start_command):
     one, other = [*RUN, *OPTIONS, "--seed", "1"], [*RUN, *OPTIONS, "--steps", "3", "--seed", "1"]
     command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
@@ -101,6 +102,7 @@ def test_a_config_that_one_process_misses_ends_all(start_command, tmp_path):
     assert line.startswith("gossip.run: on process 1: cannot read the config file missing.toml")
 
 
+@pytest.mark.one_mpi
 def test_an_option_that_one_process_does_not_know_ends_all(start_command):
     command = [MPIRUN, "-n", "1", *RUN, *OPTIONS, ":", "-n", "1", *RUN, "--learnes", "4"]
     ended = start_command(command).end(START_SECONDS)
@@ -109,11 +111,13 @@ def test_an_option_that_one_process_does_not_know_ends_all(start_command):
     assert ended.text.count("Unrecognized options: --learnes") == 1
 
 
+@pytest.mark.one_mpi
 def test_processes_that_do_not_divide_the_learners_are_told_once(start_command):
     line = mistake(start_command([*LAUNCH, "3", "--learners", "16"]).end(START_SECONDS))
     assert "16 learners on 3 processes" in line
 
 
+@pytest.mark.one_mpi
 def test_stacked_in_two_processes_is_told_once(start_command):
     line = mistake(start_command(mpirun(*RUN, "--backend", "stacked")).end(START_SECONDS))
     assert "backend 'stacked' keeps all learners in one process, but 2 were started" in line

@@ -82,6 +82,7 @@ def test_an_exception_before_the_wrapper_ends_the_job_too(start_script):
     assert ended.text.count("ValueError: no such file") == 1
 
 
+@pytest.mark.one_mpi
 def test_a_mistake_of_all_is_said_once(start_script):
     ended = start_script("mistake")
     assert ended.code == 1
@@ -107,6 +108,7 @@ def test_a_script_that_ends_before_the_others_ends_the_job(start_script):
     assert " has ended at step 17 in training, without that; " in line
 
 
+@pytest.mark.one_mpi
 def test_of_processes_that_wait_in_different_calls_both_are_told(start_script):
     """A batch that one leaves out by `continue`: it comes to average() a step before the others."""
     ended = start_script("left out")
@@ -118,6 +120,7 @@ def test_of_processes_that_wait_in_different_calls_both_are_told(start_script):
     assert "all have to make the same calls in the same order" in line
 
 
+@pytest.mark.one_mpi
 def test_two_calls_of_which_both_look_at_all_learners_are_told_at_once(start_script):
     ended = start_script("another")
     assert ended.code == 1
