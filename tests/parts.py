@@ -30,6 +30,8 @@ SLOW = "not slow"
 BESIDE = ("-n", "3", "--dist", "worksteal")
 """Jobs that wait, or are waited for, most of the time: three beside each other fill two cores."""
 COVERING = "--covering"
+MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
+"""The files with tests for 16 processes, each of which would import the others for nothing."""
 WITHOUT_GLOO = ("-k", "not gloo and not groups")
 """Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
 
@@ -71,7 +73,7 @@ def parts(*, thorough: bool = False) -> list[Part]:
         Part("faults", pytest("tests/faults", *BESIDE)),
         Part("MPI, 1 process", mpi(1, COVERING)),
         *(Part(f"MPI, {n} processes", mpi(n, *share)) for n in (2, 3, 4)),
-        Part("MPI, 16 processes", mpi(16, COVERING)),
+        Part("MPI, 16 processes", mpi(16, COVERING, files=MANY)),
         Part("Open MPI, 2 processes", openmpi(2, *share)),
         Part("Open MPI, 4 processes", openmpi(4, *(share or WITHOUT_GLOO))),
         Part("Open MPI, faults", openmpi_faults()),
@@ -88,10 +90,10 @@ def ignored(*folders: str) -> list[str]:
     return [f"--ignore=tests/{folder}" for folder in folders]
 
 
-def mpi(n: int, *arguments: str) -> tuple[str, ...]:
+def mpi(n: int, *arguments: str, files: tuple[str, ...] = ("tests/mpi",)) -> tuple[str, ...]:
     """tests/mpi in n processes of one job; 16 share however few cores there are."""
     launch = (sys.executable, "-m", "gossip.launch", "-n", str(n), "--module", "pytest")
-    return (*launch, "--", "--with-mpi", "-p", "no:cacheprovider", "tests/mpi", *arguments)
+    return (*launch, "--", "--with-mpi", "-p", "no:cacheprovider", *files, *arguments)
 
 
 def openmpi(n: int, *arguments: str) -> tuple[str, ...]:

@@ -1,10 +1,14 @@
 """The cases that tests/mpi deals to its jobs: no pair is lost, and few are repeated."""
 
+import re
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 
+from tests.mpi import covering
 from tests.mpi.covering import JOBS, MPICH, OPENMPI, array, every_value
+from tests.parts import MANY
 
 ALL_PAIRS = {2, 3, 4}
 
@@ -67,6 +71,15 @@ def test_what_a_job_cannot_run_goes_to_the_others():
     }
     assert {job.processes for number, job in chosen if cases[number]["a"] == 0} == ALL_PAIRS
     assert array(cases, lambda number, job: False) == []
+
+
+def test_the_files_for_many_processes_are_those_that_say_so():
+    found = {
+        f"tests/mpi/{file.name}"
+        for file in Path(covering.__file__).parent.glob("test_*.py")
+        if re.search(r"processes\([^)]*\b16\)", file.read_text(encoding="utf-8"))
+    }
+    assert found == set(MANY)
 
 
 def test_every_value_occurs_where_few_cases_are_run():
