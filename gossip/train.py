@@ -170,6 +170,7 @@ def _moment(
         shared=algorithm.shared,
         known_centre=step.known_centre,
         seeds=study.seeds(before.step),
+        kept=after.rows,
     )
 
 

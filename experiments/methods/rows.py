@@ -39,11 +39,12 @@ class Row:
     method: str
     trial: int
     lr: float
-    options: str
     seed: int
     steps: int
     verdict: str
     lost: bool
+    options: str = ""
+    """Of the algorithm."""
     validation_loss: float = math.nan
     test_loss: float = math.nan
     test_error: float = math.nan

@@ -81,7 +81,9 @@ def measured(study: Study, live: Live, moment: Moment) -> dict[str, float]:
     with live.outcome.clock("evaluation"):
         row = mean_row(moment.x, study.comm)
         scores = scores_of(study, row, statistics(study, row, live.buffers))
-    return {**scores, **values}
+    sent = live.outcome.bytes_sent_per_learner
+    rows = sent / ((moment.step + 1) * row.nbytes)
+    return {**scores, **values, "bytes_sent": sent, "rows_sent": rows}
 
 
 def finish(study: Study, live: Live) -> dict[str, float]:
