@@ -112,7 +112,7 @@ def row_of(run: Run, wanted: float, size: Size) -> Row:
     for name, column in NETWORKS.items():
         until = _fastest(run, name, size).seconds
         seconds |= {column: float(until[-1])}
-        seconds |= {f"to_{column}": float(until[hits[0]]) if len(hits) else math.nan}
+        seconds |= {f"to_{column}": _before(until, hits[0]) if len(hits) else math.nan}
     return Row(
         key=run.folder.name,
         cell=cell,
@@ -135,6 +135,11 @@ def row_of(run: Run, wanted: float, size: Size) -> Row:
         versions=tables.versions(run),
         **seconds,
     )
+
+
+def _before(until: np.ndarray, row: np.integer) -> float:
+    """Seconds until the weights of a row of the trace were there: it judges before its step."""
+    return float(until[row - 1]) if row else 0.0
 
 
 def _fastest(run: Run, name: str, size: Size) -> Coupled:
