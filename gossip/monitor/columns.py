@@ -43,6 +43,8 @@ _LIPSCHITZ = {
 }
 
 METHOD: dict[str, str] = {
+    "sigma_w2_flat": "sigma_w2 to which W's spectrum and this step's gradients would lead without "
+    "curvature",
     "error_norm": "root mean square of ||e_j||, what compression has left out and not sent yet",
     "estimate_error": "root mean square of ||w_j - what the neighbours take it for||",
     "estimate_consensus": "consensus distance of what they take the weights for",

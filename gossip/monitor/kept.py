@@ -25,25 +25,46 @@ class Gauge(NamedTuple):
     measure: Callable[[Moment, Communicator], float]
 
 
-def names_of(kept: Iterable[str], *, with_gradient: bool) -> tuple[str, ...]:
+def names_of(
+    kept: Iterable[str], *, with_gradient: bool, with_flat: bool = False
+) -> tuple[str, ...]:
     """Columns of a method that keeps rows of these names, in order.
 
     Args:
         kept: names of `gossip.algorithms.State.rows`.
         with_gradient: whether g is measured.
+        with_flat: whether there is a formula for the stationary variance.
     """
     there = set(kept)
-    rates = {ROUND_RATE: {"anchor"}} if with_gradient else {}
-    needs = {name: set(gauge.needs) for name, gauge in GAUGES.items()} | rates
+    needs = {name: set(gauge.needs) for name, gauge in GAUGES.items()}
+    needs |= {ROUND_RATE: {"anchor"}} if with_gradient else {}
+    needs |= {FLAT: set()} if with_flat else {}
     return tuple(name for name in METHOD if name in needs and needs[name] <= there)
 
 
 def kept_values(moment: Moment, comm: Communicator) -> Values:
     """The values of all gauges whose rows are kept. Collective."""
-    return {
+    values = {
         name: GAUGES[name].measure(moment, comm)
         for name in names_of(moment.kept, with_gradient=False)
     }
+    if moment.flat_spread is not None:
+        values[FLAT] = sigma_w2_flat(moment, moment.flat_spread, comm)
+    return values
+
+
+def sigma_w2_flat(moment: Moment, flat_spread: float, comm: Communicator) -> float:
+    r"""The sigma_w^2 that this alpha and scatter of gradients would lead to without curvature.
+
+    .. math::
+        \frac{\alpha^2}{n^2} \sum_{\lambda \ne 1} f(\lambda)\;
+        \frac{1}{n - 1} \sum_j \|g_j - g_a\|^2
+
+    f the method's, as 1/(1 - lambda^2) of DPSGD. Where it lies above the measured one, curvature
+    draws the learners together; below, their gradients differ by more than noise.
+    """
+    scatter = _squares(moment.gradients, comm, _mean(moment.gradients, comm)).sum()
+    return moment.lr**2 * flat_spread / comm.n * float(scatter) / max(comm.n - 1, 1)
 
 
 def of_round(moment: Moment, comm: Communicator) -> tuple[Tensor, Tensor]:
@@ -130,5 +151,7 @@ GAUGES: dict[str, Gauge] = {
     "pseudo_agreement": Gauge(("anchor",), _pseudo_agreement),
     "pseudo_cosine": Gauge(("anchor",), _pseudo_cosine),
 }
+FLAT = "sigma_w2_flat"
+"""The column that needs a formula of the method."""
 ROUND_RATE = "alpha_e_round"
 """The column that needs a gradient at theta, besides."""

@@ -92,7 +92,11 @@ class Monitor:
         # processes take the numbers of the first.
         values, largest = comm.share(self._measured(moment, comm))[0]
         values = values | smoothness_values(self.window, moment.step, largest, values)
-        own = names_of(moment.kept, with_gradient=self.level != "cheap")
+        own = names_of(
+            moment.kept,
+            with_gradient=self.level != "cheap",
+            with_flat=moment.flat_spread is not None,
+        )
         return {name: values[name] for name in (*self.columns, *own)}
 
     def _measured(self, moment: Moment, comm: Communicator) -> tuple[Values, float]:

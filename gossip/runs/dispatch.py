@@ -7,6 +7,7 @@ import torch
 
 from gossip import asynchronous
 from gossip.algorithms import ASYNCHRONOUS
+from gossip.loop.flat import flat_spread
 from gossip.loop.outcome import Outcome
 from gossip.monitor import names_of
 from gossip.study import Study, algorithm
@@ -38,5 +39,9 @@ def columns(study: Study, name: str) -> tuple[str, ...]:
     """Columns that its loop adds to the trace, and those of what the algorithm keeps."""
     if name in ASYNCHRONOUS:
         return asynchronous.COLUMNS
-    kept = algorithm(name, study).init(torch.zeros(study.task.d), 1).rows
-    return names_of(kept, with_gradient=study.config.monitoring.monitor != "cheap")
+    made = algorithm(name, study)
+    return names_of(
+        made.init(torch.zeros(study.task.d), 1).rows,
+        with_gradient=study.config.monitoring.monitor != "cheap",
+        with_flat=flat_spread(study, made) is not None,
+    )

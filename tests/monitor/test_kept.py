@@ -1,18 +1,22 @@
 """What methods keep, watched: closed forms, invariants of every method, and whose columns."""
 
+from dataclasses import replace
 from math import isnan, sqrt
 
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
+from gossip.loop.evaluation import LEARNERS
 from gossip.monitor import METHOD, Moment, Monitor, names_of
 from gossip.monitor.kept import GAUGES, kept_values
 from gossip.runs.dispatch import columns, loop
 from gossip.study import prepare
+from gossip.task import Gradients
 from tests import problems
 from tests.fits import PLAIN, SHORT, fitted, topologies_of
 from tests.monitor.monitor_cases import F64, Quadratic, on_processes
@@ -36,8 +40,11 @@ def rows(seed, d=D):
 
 def test_every_column_has_a_meaning_and_every_meaning_a_column():
     everything = {name for gauge in GAUGES.values() for name in gauge.needs}
-    assert set(names_of(everything, with_gradient=True)) == set(METHOD)
-    assert set(METHOD) - set(names_of(everything, with_gradient=False)) == {"alpha_e_round"}
+    assert set(names_of(everything, with_gradient=True, with_flat=True)) == set(METHOD)
+    assert set(METHOD) - set(names_of(everything, with_gradient=False)) == {
+        "alpha_e_round",
+        "sigma_w2_flat",
+    }
     assert names_of({"momentum"}, with_gradient=True) == ()
 
 
@@ -124,6 +131,80 @@ def test_the_rate_of_a_round_of_gradient_descent_is_its_closed_form(steps):
         return
     assert rate == pytest.approx(float(delta @ g / (g @ g)), rel=1e-9)
     assert steps > 1 or rate == pytest.approx(alpha, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "topology"),
+    [("dpsgd", "awc", "ring"), ("dpsgd", "atc", "ring"), ("dpsgd", "awc", "exponential"),
+     ("d2", "awc", "torus")],
+)  # fmt: skip
+def test_noise_alone_leads_to_the_variance_that_the_spectrum_predicts(name, order, topology):
+    """Of 8 learners and 4000 coordinates, over 20 steps: within 3 %."""
+    n, d, alpha, start = 8, 4000, 0.1, 80
+    draw = torch.Generator().manual_seed(1)
+    algorithm = ALGORITHMS[name](problems.optimizer(), PLAIN._replace(order=order))
+    w, comm = build(topology, n).matrix(0), Stacked(n)
+    w = csr_array((w + w.T) / 2)
+    state, found, expected = algorithm.init(torch.zeros(d, dtype=F64), n), [], []
+    for t in range(start + 20):
+        noise = torch.randn(n, d, dtype=F64, generator=draw)
+        after, step = algorithm.step(
+            state, lambda x, noise=noise: Gradients(noise, x.sum(1)), w, lambda *_: alpha, comm
+        )
+        if t >= start:
+            now = moment(after.x, after.rows, state.x)
+            now = replace(now, gradients=step.gradients, flat_spread=algorithm.flat_spread(w))
+            expected.append(kept_values(now, comm)["sigma_w2_flat"])
+            found.append(float((state.x - state.x.mean(0)).square().sum()) / n**2)
+        state = after
+    assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("changed", "has"),
+    [({}, True), ({"topology": "one-peer-exponential"}, False),
+     ({"topology": "exponential", "learners": 5}, False), ({"mix_every": 2}, False),
+     ({"momentum": 0.9}, False), ({"optimizer": "adam"}, False)],
+)  # fmt: skip
+def test_a_formula_is_used_only_where_it_holds(changed, has):
+    """Not of changing or asymmetric W, of rare mixings, or beside another optimizer."""
+    rate = {k: v for k, v in changed.items() if k in ("momentum", "optimizer")}
+    gossip = {"learners": 4} | {k: v for k, v in changed.items() if k not in rate}
+    config = Config(
+        algorithm=("dpsgd",),
+        gossip=Averaging(**gossip),
+        data=Data(dataset="digits", batch_size=4),
+        rate=Rate(lr=0.1, **rate),
+    )
+    study = prepare(config, Stacked(gossip["learners"]))
+    assert ("sigma_w2_flat" in columns(study, "dpsgd")) == has
+    assert "sigma_w2_flat" not in columns(study, "ssgd")
+
+
+@pytest.mark.parametrize("name", ["dpsgd", "ssgd"])
+def test_single_learners_are_judged_by_their_own_models(name):
+    config = Config(
+        algorithm=(name,),
+        steps=6,
+        gossip=Averaging(learners=4),
+        data=Data(dataset="digits", batch_size=8),
+        model=Model(widths=(8,)),
+        rate=Rate(lr=0.5),
+        monitoring=Monitoring(monitor="cheap", monitor_every=5, single_learners=True),
+    )
+    study = prepare(config, Stacked(4))
+    recorded: list[dict[str, float]] = []
+    outcome = loop(study, name)(record=recorded.extend)
+    task = study.task
+    scores = [task.evaluate(row, task.test, np.arange(len(task.test))) for row in outcome.state.x]
+    errors = [wrong / count for _, wrong, count in scores]
+    expected = [min(errors), float(np.mean(errors)), max(errors)]
+    assert [recorded[-1][column] for column in LEARNERS] == pytest.approx(expected)
+    assert all(column in recorded[0] for column in LEARNERS)
+    if name == "ssgd":
+        assert expected == [pytest.approx(recorded[-1]["test_error"])] * 3
+    else:
+        assert expected[0] < expected[2]
 
 
 SENT = {
