@@ -107,12 +107,13 @@ def row_of(run: Run, wanted: float, size: Size) -> Row:
     """The numbers of one run, with the test loss that it is to come to."""
     cell, *method, trial, seed = run.folder.name.split("-")
     losses, steps, spread = (run.column(name) for name in ("test_loss", "step", "sigma_w2"))
-    hits = np.flatnonzero(losses <= wanted)
+    hits = np.flatnonzero((losses <= wanted) & (steps > 0))
     seconds: dict[str, float] = {}
     for name, column in NETWORKS.items():
         until = _fastest(run, name, size).seconds
         seconds |= {column: float(until[-1])}
-        seconds |= {f"to_{column}": _before(until, hits[0]) if len(hits) else math.nan}
+        # A row judges the weights before its step.
+        seconds |= {f"to_{column}": float(until[hits[0] - 1]) if len(hits) else math.nan}
     return Row(
         key=run.folder.name,
         cell=cell,
@@ -135,11 +136,6 @@ def row_of(run: Run, wanted: float, size: Size) -> Row:
         versions=tables.versions(run),
         **seconds,
     )
-
-
-def _before(until: np.ndarray, row: np.integer) -> float:
-    """Seconds until the weights of a row of the trace were there: it judges before its step."""
-    return float(until[row - 1]) if row else 0.0
 
 
 def _fastest(run: Run, name: str, size: Size) -> Coupled:
