@@ -19,8 +19,8 @@ PANELS = {
 }
 """What the test loss is drawn over: columns of `experiments.methods.rows.Row`."""
 MARKERS = {ALL_REDUCE: "s", STEPS: "o", COMPRESSED: "^", ROUNDS: "D"}
-TOP = 3.0
-"""The least loss times this is the top of an axes: methods above it are in the table alone."""
+BOTTOM, TOP = 0.93, 3.0
+"""The ends of an axes, in least losses: methods above it are in the table alone."""
 
 
 def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
@@ -56,7 +56,8 @@ def _panel(axes: "Axes", made: Measured, cell: str, column: str) -> None:
     steps = sorted(points[name] for name in best)
     if steps:
         axes.step(*zip(*steps, strict=True), where="post", color="0.8", zorder=0)
-        axes.set_ylim(top=TOP * min(loss for _, loss in points.values()))
+        least = min(loss for _, loss in points.values())
+        axes.set_ylim(BOTTOM * least, TOP * least)
     top = axes.get_ylim()[1]
     for name, (cost, loss) in points.items():
         if not loss <= top:
