@@ -16,6 +16,8 @@ from experiments.dpsgd import fig2, topologies
 from experiments.dpsgd import page as dpsgd_page
 from experiments.lena import command as lena
 from experiments.lena import page as lena_page
+from experiments.methods import command as methods
+from experiments.methods import page as methods_page
 from experiments.noise import command as noise
 from experiments.noise import page as noise_page
 from experiments.rivals import command as rivals
@@ -31,6 +33,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "time.csv": time_page.write,
     "adadamp_schedules.csv": adadamp_page.write,
     "noise.csv": noise_page.write,
+    "methods.csv": methods_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -51,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (fig2, topologies, lena, rivals, date, time, adadamp, noise):
+            for study in (fig2, topologies, lena, rivals, date, time, adadamp, noise, methods):
                 study.publish(scale)
         dpsgd_page.write(scale)
         for table, write in PAGES.items():

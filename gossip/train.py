@@ -78,7 +78,9 @@ def train(
             live.losses.append(step.losses.expand(len(comm.hosted)))
             note(study, live, step)
             done = live.rates.progress >= 1
-            moment = partial(_moment, algorithm, before, step, state, inputs, labels, study)
+            moment = partial(
+                _moment, algorithm, before, step, state, inputs, labels, study, live.flat_spread
+            )
             if end_of_step(
                 t,
                 done=done,
@@ -152,6 +154,7 @@ def _moment(
     inputs: Tensor,
     labels: Tensor,
     study: Study,
+    flat_spread: float | None,
 ) -> Moment:
     comm = study.comm
     lr = torch.as_tensor(step.lr).double()
@@ -170,6 +173,8 @@ def _moment(
         shared=algorithm.shared,
         known_centre=step.known_centre,
         seeds=study.seeds(before.step),
+        kept=after.rows,
+        flat_spread=flat_spread,
     )
 
 

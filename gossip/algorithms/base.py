@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms.flat import Spread
 from gossip.algorithms.pattern import Pattern
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
@@ -105,6 +106,8 @@ class Method:
 
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
+    flat_spread: ClassVar[Spread | None] = None
+    """Stationary variance of plain SGD without curvature, where there is a formula."""
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""

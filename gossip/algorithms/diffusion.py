@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms import flat
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
 from gossip.algorithms.bounds import share_below_one
@@ -69,6 +70,15 @@ class D2(Method):
             least_eigenvalue=LEAST if self.lazy == "off" else None,
         )
 
+    # pyrefly: ignore[bad-override]
+    def flat_spread(self, w: csr_array) -> float | None:
+        """Stationary variance without curvature; see `gossip.algorithms.flat`."""
+        return flat.exact_diffusion(self._mixing(w))
+
+    def _mixing(self, w: csr_array) -> csr_array:
+        """W, or as much of it as there may be."""
+        return w if self.lazy == "off" else _enough(w)
+
     def start(self, x: Tensor) -> Rows:
         """Nothing to give back yet."""
         return {"correction": torch.zeros_like(x)}
@@ -86,8 +96,8 @@ class D2(Method):
         lr = rate(state.x, gradients)
         direction, more = self._direction(gradients.values, state.rows)
         stepped = state.optimizer.step(state.x, direction, lr)
-        w = w if self.lazy == "off" else _enough(w)
-        x_next = comm.start_mix(stepped + state.rows["correction"], w)()
+        mixing = comm.start_mix(stepped + state.rows["correction"], self._mixing(w))
+        x_next = mixing()
         rows = {"correction": x_next - stepped, **more}
         return (
             State(state.step + 1, x_next, state.optimizer, rows),
@@ -115,6 +125,9 @@ class Edm(D2):
     Reference: Hu, Chen, Liu, Mao, "A bias-correction decentralized stochastic gradient algorithm
     with momentum acceleration", 2025, arXiv 2501.19082.
     """
+
+    # pyrefly: ignore[bad-override]
+    flat_spread: ClassVar[None] = None
 
     beta: float = 0.9
     """beta, in [0, 1)."""

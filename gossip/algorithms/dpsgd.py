@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip.algorithms import flat
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Rate, State, Step
 from gossip.algorithms.properties import Properties
@@ -38,6 +39,7 @@ class Dpsgd:
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
     pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.Gradient()),)
+    flat_spread: ClassVar[flat.Spread] = flat.awc
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
@@ -81,6 +83,7 @@ class DpsgdAtc:
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
     pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    flat_spread: ClassVar[flat.Spread] = flat.atc
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""

@@ -247,6 +247,9 @@ class Monitoring:
     """full: training samples behind the Hessian of Delta2's second form; 0 for all of them."""
     lipschitz_samples: int = 0
     """Samples of the probe for the local Lipschitz constant L(x, g); 0: it is not measured."""
+    single_learners: bool = False
+    """Judge every learner's own model on the test set besides the mean one: least, mean and
+    largest error."""
     log: Annotated[tuple[str, ...], names(TRACKERS)] = ()
     """Experiment trackers that get the trace's rows, too; one that is not installed, offline
     or slow neither stops nor slows the run."""

@@ -12,6 +12,8 @@ from gossip.study import Study
 from gossip.task import Task
 from gossip.task.samples import Samples
 
+LEARNERS = ("learner_error_min", "learner_error_mean", "learner_error_max")
+"""Columns of the learners' own models; the mean model's error is test_error."""
 RECALIBRATION_SAMPLES = 2_048
 """Training samples that BatchNorm's statistics of a mean model are measured on."""
 
@@ -74,6 +76,25 @@ def scores_of(study: Study, row: Tensor, buffers: Tensor | None) -> dict[str, fl
     return scores
 
 
+def scores_of_learners(study: Study, x: Tensor, buffers: Tensor | None) -> dict[str, float]:
+    """Errors of the learners' own models x [local, d] on the test set, if that is wanted.
+
+    With their own BatchNorm statistics. One model for all stands for each of them. Collective.
+    """
+    task, comm = study.task, study.comm
+    if not study.config.monitoring.single_learners or task.test is None:
+        return {}
+    everything, errors = np.arange(len(task.test)), []
+    for i, row in enumerate(x):
+        own = None if buffers is None else buffers[i]
+        _, wrong, count = task.evaluate(row, task.test, everything, own)
+        errors.append(wrong / count)
+    mine = torch.tensor(errors, dtype=torch.float64).expand(len(comm.hosted))
+    found = comm.gather(mine.unsqueeze(1).contiguous())
+    least, mean, largest = found.min(), found.mean(), found.max()
+    return dict(zip(LEARNERS, map(float, (least, mean, largest)), strict=True))
+
+
 def measured(study: Study, live: Live, moment: Moment) -> dict[str, float]:
     """What monitor and evaluation say of a moment, for a row of the trace. Collective."""
     with live.outcome.clock("monitor"):
@@ -81,7 +102,10 @@ def measured(study: Study, live: Live, moment: Moment) -> dict[str, float]:
     with live.outcome.clock("evaluation"):
         row = mean_row(moment.x, study.comm)
         scores = scores_of(study, row, statistics(study, row, live.buffers))
-    return {**scores, **values}
+        scores |= scores_of_learners(study, moment.x, live.buffers)
+    sent = live.outcome.bytes_sent_per_learner
+    rows = sent / ((moment.step + 1) * row.nbytes)
+    return {**scores, **values, "bytes_sent": sent, "rows_sent": rows}
 
 
 def finish(study: Study, live: Live) -> dict[str, float]:
@@ -92,6 +116,7 @@ def finish(study: Study, live: Live) -> dict[str, float]:
         own = statistics(study, row, live.buffers)
         train_loss, train_error = evaluate(task, comm, row, task.train, own)
         scores = scores_of(study, row, own)
+        alone = scores_of_learners(study, live.state.x, live.buffers)
     if outcome.failure:
         outcome.verdict.fail(*outcome.failure)
     elif not outcome.interrupted:
@@ -103,4 +128,5 @@ def finish(study: Study, live: Live) -> dict[str, float]:
         "seconds": outcome.clock.training(),
         "loss_mean_model": train_loss,
         **scores,
+        **alone,
     }

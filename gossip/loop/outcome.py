@@ -22,8 +22,13 @@ COLUMNS = (
     "loss_mean_model",
     "skipped",
     "learners",
+    "bytes_sent",
+    "rows_sent",
 )
-"""What the loop itself puts into the trace; the monitor and the rate add their own columns."""
+"""What the loop itself puts into the trace; the monitor and the rate add their own columns.
+
+bytes_sent: by a learner, since the beginning; rows_sent: the same in rows of the model's weights a
+step, which is the number of neighbours where whole rows leave at every step."""
 
 SAID = {"optimizer": "exchange or update", "other": "bookkeeping"}
 """How messages name a phase of the clock whose own name says too little."""

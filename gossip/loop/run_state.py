@@ -14,6 +14,7 @@ from gossip.comm.shutdown.failure import Position
 from gossip.data import Sampler
 from gossip.errors import UserError
 from gossip.loop.clock import Clock
+from gossip.loop.flat import flat_spread
 from gossip.loop.growth import Growth
 from gossip.loop.outcome import SAID, Outcome
 from gossip.loop.verdict import Verdict
@@ -50,6 +51,8 @@ class Live:
     """Where not all processes compute."""
     loss_scale: LossScale | None = None
     """Where losses are scaled, in half precision."""
+    flat_spread: float | None = None
+    """See `gossip.loop.flat`; it does not change."""
     losses: list[Tensor] = field(default_factory=list)
     """Mini-batch losses of the steps that no row of the trace has yet, [local] each: also where
     one row stands for all, as another process may host them when the run goes on."""
@@ -93,6 +96,7 @@ def begin(study: Study, algorithm: Startable, position: Position, start: Snapsho
         growth(study),
         workers(study),
         LossScale() if study.config.compute.scales_loss else None,
+        flat_spread(study, algorithm),
     )
     if live.workers is not None:
         study.comm.patient()

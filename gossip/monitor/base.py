@@ -1,6 +1,7 @@
 """The monitor's view of one step, frozen."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from torch import Tensor
@@ -40,6 +41,11 @@ class Moment:
 
     seeds: tuple[int, ...] | None = None
     """Of what each hosted learner's model drew at this step, [local]; None: nothing."""
+    kept: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the method keeps beside the weights, after the update, name -> [local, ...]."""
+    flat_spread: float | None = None
+    """Stationary n sigma_w^2 of gradients that are noise of variance 1, with alpha = 1 and no
+    curvature; None: no formula for this method and W."""
 
     def is_shared(self, comm: Communicator) -> bool:
         """Whether x is one model; the row of a lone learner does not tell, so `shared` must."""

@@ -42,6 +42,25 @@ _LIPSCHITZ = {
     "lipschitz_step": "1 / L(x, g); infinite where L is not positive",
 }
 
+METHOD: dict[str, str] = {
+    "sigma_w2_flat": "sigma_w2 to which W's spectrum and this step's gradients would lead without "
+    "curvature",
+    "error_norm": "root mean square of ||e_j||, what compression has left out and not sent yet",
+    "estimate_error": "root mean square of ||w_j - what the neighbours take it for||",
+    "estimate_consensus": "consensus distance of what they take the weights for",
+    "tracker_consensus": "consensus distance of the trackers",
+    "tracker_bias": "||mean tracker - mean gradient||; 0 but for rounding",
+    "correction_bias": "||mean correction||; 0 but for rounding",
+    "mass_error": "|mean mass of push-sum - 1|; 0 but for rounding",
+    "anchor_spread": "largest ||theta_j - mean theta||; 0 where all learners build on one theta",
+    "pseudo_norm": "||mean Delta||, Delta_j = theta_j - w_j what the round has done so far",
+    "pseudo_agreement": "||mean Delta||^2 / mean ||Delta_j||^2: 1 if all agree, 1/n of noise alone",
+    "pseudo_cosine": "mean of cos(Delta_j, mean Delta)",
+    "alpha_e_round": "mean Delta . g(theta) / ||g(theta)||^2, rate of the round so far; standard",
+}
+"""Columns of methods that keep such things, after the step: see `gossip.monitor.kept`. A round that
+has just begun has no Delta, and NaN."""
+
 LIPSCHITZ: tuple[str, ...] = tuple(_LIPSCHITZ)
 """What the local Lipschitz constant adds, if it is measured."""
 

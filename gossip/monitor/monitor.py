@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from math import nan, sqrt
 
 import numpy as np
+import torch
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, lookup
@@ -12,6 +13,7 @@ from gossip.monitor.columns import LIPSCHITZ, columns
 from gossip.monitor.curvature import delta2_hessian, delta2_hessian_minibatch
 from gossip.monitor.decomposition import gradient_at_mean, noise_split
 from gossip.monitor.effective_rate import MeanModelGradient, alpha_e, alpha_e_sgd, delta
+from gossip.monitor.kept import ROUND_RATE, kept_values, names_of, of_round
 from gossip.monitor.lipschitz import lipschitz
 from gossip.monitor.smoothness import GradientWindow, lr_max, ls_est
 from gossip.monitor.sources import SOURCES, Probe
@@ -35,9 +37,10 @@ class Monitor:
     how the n learners are spread over processes changes them by rounding only.
 
     Costs per measured step on top of a training step: cheap, a few passes over the rows; standard,
-    a gradient of the whole training set, split between the learners; full, one more gradient of the
-    mini-batches and two Hessian-vector products per learner. L(x, g), at any level, costs a
-    gradient and a Hessian-vector product of its probe, split between the learners.
+    a gradient of the whole training set, split between the learners, and of a method in rounds
+    another at theta; full, one more gradient of the mini-batches and two Hessian-vector products
+    per learner. L(x, g), at any level, costs a gradient and a Hessian-vector product of its probe,
+    split between the learners.
 
     Raises:
         UserError: there is no such level or source, or a sample size is too small.
@@ -75,7 +78,7 @@ class Monitor:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the values that a call gives, in order."""
+        """Names of the values that a call gives, in order; then come those of what is kept."""
         return columns(self.level) + (LIPSCHITZ if self.lipschitz_samples else ())
 
     @property
@@ -89,13 +92,18 @@ class Monitor:
         # processes take the numbers of the first.
         values, largest = comm.share(self._measured(moment, comm))[0]
         values = values | smoothness_values(self.window, moment.step, largest, values)
-        return {name: values[name] for name in self.columns}
+        own = names_of(
+            moment.kept,
+            with_gradient=self.level != "cheap",
+            with_flat=moment.flat_spread is not None,
+        )
+        return {name: values[name] for name in (*self.columns, *own)}
 
     def _measured(self, moment: Moment, comm: Communicator) -> tuple[Values, float]:
         """All that depends on this step alone, and the largest gradient norm in it."""
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        values = spread_values(moment, distances, mean, comm.n)
+        values = spread_values(moment, distances, mean, comm.n) | kept_values(moment, comm)
         largest = distances.largest_gradient
         if self.lipschitz_samples:
             values |= lipschitz(self.task, mean.weights, self.lipschitz_samples, comm)
@@ -105,9 +113,23 @@ class Monitor:
         g = SOURCES[self.source](self.task, mean.weights, probe, comm)
         values |= rate_values(moment.lr, mean, g)
         values["g_is_probe"] = float(self.source != "full")
+        if "anchor" in moment.kept:
+            values[ROUND_RATE] = self._round_rate(moment, mean, g, comm)
         if self.level == "full":
             values |= self._split_values(moment, mean, g, distances, comm)
         return values, larger(largest, values["grad_norm"])
+
+    def _round_rate(
+        self, moment: Moment, mean: MeanModel, g: MeanModelGradient, comm: Communicator
+    ) -> float:
+        """alpha_e of the pseudo-gradient, with the gradient at theta: g if theta is w_a."""
+        theta, pseudo_gradient = of_round(moment, comm)
+        if not pseudo_gradient.any():
+            return nan
+        if not torch.equal(theta, mean.weights):
+            probe = Probe(self.probe, self.seed, moment.step, 2)
+            g = SOURCES[self.source](self.task, theta, probe, comm)
+        return g.component_of(pseudo_gradient)
 
     def _split_values(
         self,

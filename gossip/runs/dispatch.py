@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
+import torch
+
 from gossip import asynchronous
 from gossip.algorithms import ASYNCHRONOUS
+from gossip.loop.flat import flat_spread
 from gossip.loop.outcome import Outcome
+from gossip.monitor import names_of
 from gossip.study import Study, algorithm
 from gossip.train import train
 
@@ -31,6 +35,13 @@ def check(study: Study, name: str) -> None:
         asynchronous.check(study)
 
 
-def columns(name: str) -> tuple[str, ...]:
-    """Columns that its loop adds to the trace."""
-    return asynchronous.COLUMNS if name in ASYNCHRONOUS else ()
+def columns(study: Study, name: str) -> tuple[str, ...]:
+    """Columns that its loop adds to the trace, and those of what the algorithm keeps."""
+    if name in ASYNCHRONOUS:
+        return asynchronous.COLUMNS
+    made = algorithm(name, study)
+    return names_of(
+        made.init(torch.zeros(study.task.d), 1).rows,
+        with_gradient=study.config.monitoring.monitor != "cheap",
+        with_flat=flat_spread(study, made) is not None,
+    )

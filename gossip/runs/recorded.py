@@ -46,7 +46,9 @@ def train_recorded(
         UserError: the folder cannot be written to, or `start` is of another run.
         LostProcessError: a process was lost, and the others may go on.
     """
-    with Recorder(study, name, folder, start, again=again, columns=columns(name)) as recorder:
+    with Recorder(
+        study, name, folder, start, again=again, columns=columns(study, name)
+    ) as recorder:
         recorders(recorder)
         if gap and start is not None:
             recorder.fill(start.step)

@@ -12,6 +12,7 @@ from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
 from gossip.config.places import keep_copy
 from gossip.loop import growth, workers
+from gossip.loop.evaluation import LEARNERS
 from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
@@ -73,6 +74,8 @@ class Recorder:
                 columns = (*columns, LOSS_SCALE)
             if self._study.damper is not None:
                 columns = (*columns, *growth.COLUMNS)
+            if self._study.config.monitoring.single_learners:
+                columns = (*columns, *LEARNERS)
             if self._study.config.damping.samples_per_worker:
                 columns = (*columns, workers.COLUMN)
             self._open((*columns, *self._columns))

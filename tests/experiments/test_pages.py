@@ -20,6 +20,8 @@ from experiments.dpsgd import claims as dpsgd_claims
 from experiments.dpsgd import page as dpsgd_page
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
+from experiments.methods import claims as methods_claims
+from experiments.methods import page as methods_page
 from experiments.noise import claims as noise_claims
 from experiments.noise import page as noise_page
 from experiments.rivals import claims as rivals_claims
@@ -36,6 +38,7 @@ PAGES = {
     "time.md": (time_page, time_claims.CLAIMS),
     "adadamp.md": (adadamp_page, adadamp_claims.CLAIMS),
     "noise.md": (noise_page, noise_claims.CLAIMS),
+    "methods.md": (methods_page, methods_claims.CLAIMS),
 }
 TEXTS = [
     *(ROOT / name for name in ("README.md", "Makefile")),

@@ -1,0 +1,54 @@
+"""The family of methods on one task: what each sends, how long it would take, where it ends.
+
+Trials first, equally many for every method, on data alike and on different data; then all seeds at
+the trials that they choose.
+"""
+
+from dataclasses import dataclass
+
+import tyro
+
+from experiments.common.command import Options, each_part
+from experiments.common.figures import save
+from experiments.common.scale import Scale
+from experiments.methods import rows
+from experiments.methods.page import measured
+from experiments.methods.pictures import pictures
+from experiments.methods.plan import STUDY, runs
+from experiments.methods.size import study
+from gossip.runs import sweep
+from topologies.terminal import lossy_output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Options):
+    """Make the runs of the study of methods, or go on with them; experiments.publish shows them."""
+
+
+def run(scale: Scale, *, jobs: int) -> None:
+    """Make the missing runs.
+
+    Raises:
+        UserError: a run failed.
+    """
+    size, made = study(scale), None
+    while (wanted := runs(size, rows.losses(scale))) != made:
+        sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
+        made = wanted
+
+
+def publish(scale: Scale) -> None:
+    """Write table and picture of the finished runs, if there are any."""
+    found = rows.load(scale)
+    if not found:
+        return
+    rows.write(found, scale.results)
+    for name, figure in pictures(measured(scale)):
+        save(figure, scale.results / name)
+
+
+@lossy_output()
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    options = tyro.cli(Command, args=argv, prog="python -m experiments.methods")
+    return each_part(options, (STUDY,), lambda scale, part: run(scale, jobs=options.jobs))
