@@ -38,6 +38,7 @@ FIRST_AUTHORS = {
     "arXiv 1910.00643": "Wang",
     "arXiv 1910.08222": "Sievert",
     "arXiv 2007.05105": "Johnson",
+    "arXiv 2008.01425": "Vogels",
     "arXiv 2102.04761": "Lin",
     "arXiv 2104.11981": "Yuan",
     "arXiv 2110.04175": "Vogels",

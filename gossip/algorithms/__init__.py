@@ -13,6 +13,7 @@ from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTrackin
 from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Lookahead, Outer, PostLocal, SlowMo
 from gossip.algorithms.partners import Gasloc, NoLoCo
+from gossip.algorithms.power_gossip import PowerGossip
 from gossip.algorithms.push_sum import PushDiging, Sgp
 from gossip.algorithms.relay import Relay
 from gossip.algorithms.sparse_rounds import SparseLoCo, Sparta
@@ -54,6 +55,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "ecd": Ecd,
             "deepsqueeze": DeepSqueeze,
             "beer": Beer,
+            "powergossip": PowerGossip,
             "local-sgd": Outer,
             "post-local-sgd": PostLocal,
             "lookahead": Lookahead,
