@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gossip.compress.low_rank import directions, orthonormal
+from gossip.streams import COMPRESSION, generator
 from gossip.task.layers import Layer
 
 
@@ -41,19 +43,25 @@ class Matrix(NamedTuple):
         return min(most, self.a, self.b)
 
 
-def matrices(layers: Sequence[Layer], d: int) -> tuple[Matrix, ...]:
+def matrices(layers: Sequence[Layer], d: int, *, vectors: bool = False) -> tuple[Matrix, ...]:
     """Layers of two dimensions and more as [shape[0], all others]; others belong to none.
 
     A row whose layers are not known is one square.
+
+    Args:
+        layers: the columns of each parameter tensor.
+        d: numbers of the row.
+        vectors: whether the others are matrices too, of one row.
     """
     if not layers:
         side = math.isqrt(max(d - 1, 0)) + 1
         return (Matrix(0, d, side, side),)
-    return tuple(
-        Matrix(k.start, k.stop, k.shape[0], (k.stop - k.start) // k.shape[0])
-        for k in layers
-        if len(k.shape) > 1
-    )
+    found = []
+    for k in layers:
+        if len(k.shape) > 1 or vectors:
+            a = k.shape[0] if len(k.shape) > 1 else 1
+            found.append(Matrix(k.start, k.stop, a, (k.stop - k.start) // a))
+    return tuple(found)
 
 
 def others(found: Sequence[Matrix], d: int) -> Tensor:
@@ -62,3 +70,27 @@ def others(found: Sequence[Matrix], d: int) -> Tensor:
     for m in found:
         rest[m.start : m.stop] = False
     return rest
+
+
+def columns(numbers: Tensor, sides: Sequence[int], ranks: Sequence[int]) -> list[Tensor]:
+    """Matrices [side, r] that lie one after the other, with something else behind them."""
+    sizes = [side * r for side, r in zip(sides, ranks, strict=True)]
+    parts = numbers[: sum(sizes)].split(sizes)
+    return [part.view(-1, r) for part, r in zip(parts, ranks, strict=True)]
+
+
+def joined(found: Sequence[Tensor], like: Tensor) -> Tensor:
+    """The numbers of such matrices one after the other; of none, none of the kind of `like`."""
+    return torch.cat([m.flatten() for m in found]) if found else like.new_zeros(0)
+
+
+def drawn(sides: Sequence[int], ranks: Sequence[int], seed: int) -> Tensor:
+    """Orthonormal matrices [side, r] to begin with, the same for all learners, as `joined`."""
+    draw = generator(seed, COMPRESSION)
+    return joined(
+        [
+            orthonormal(directions(side, r, int(draw.integers(2**63))))
+            for side, r in zip(sides, ranks, strict=True)
+        ],
+        torch.zeros(0, dtype=torch.float64),
+    )

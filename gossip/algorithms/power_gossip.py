@@ -13,14 +13,13 @@ from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, State, Step
 from gossip.algorithms.compressed import LARGE
 from gossip.algorithms.derived import swaps
-from gossip.algorithms.matrices import Matrix, matrices, others
+from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.comm.by_identity import ByIdentity
-from gossip.compress.low_rank import directions, orthonormal
+from gossip.compress.low_rank import orthonormal
 from gossip.errors import UserError
 from gossip.optim.flat import FlatOptimizer
-from gossip.streams import COMPRESSION, generator
 
 
 @dataclass(frozen=True)
@@ -124,12 +123,7 @@ class PowerGossip(Method):
         ranks = [m.rank(self.rank) for m in found]
         rest = others(found, state.x.shape[1]).to(state.x.device)
         if (q := state.rows.get("directions")) is None:
-            draw = generator(self.seed, COMPRESSION)
-            drawn = [
-                orthonormal(directions(m.b, r, int(draw.integers(2**63)))).flatten()
-                for m, r in zip(blocks, ranks, strict=True)
-            ]
-            q = torch.cat(drawn or [torch.zeros(0)]).to(state.x).expand(local, edges, -1)
+            q = drawn([m.b for m in blocks], ranks, self.seed).to(state.x).expand(local, edges, -1)
         return _Turn(blocks, ranks, rest, q)
 
 
@@ -147,7 +141,7 @@ class _Turn(NamedTuple):
     def message(self, row: Tensor, q: Tensor) -> Tensor:
         """H Q of each matrix, and the numbers that are in none."""
         products = [m.of(row) @ own for m, own in zip(self.blocks, self._right(q), strict=True)]
-        return torch.cat([*(p.flatten() for p in products), row[self.rest]])
+        return torch.cat((joined(products, row), row[self.rest]))
 
     def along(self, p: Tensor, q: Tensor) -> Tensor:
         """P Q^T of each matrix, and the other numbers as they are, [d]."""
@@ -159,17 +153,13 @@ class _Turn(NamedTuple):
 
     def next(self, p: Tensor) -> Tensor:
         """Directions of the other side: of each P."""
-        found = [orthonormal(left).flatten() for left in self._left(p)]
-        return torch.cat(found or [p[:0]])
+        return joined([orthonormal(left) for left in self._left(p)], p)
 
     def _left(self, p: Tensor) -> list[Tensor]:
-        sizes = [m.a * r for m, r in zip(self.blocks, self.ranks, strict=True)]
-        parts = p[: sum(sizes)].split(sizes)
-        return [part.view(-1, r) for part, r in zip(parts, self.ranks, strict=True)]
+        return columns(p, [m.a for m in self.blocks], self.ranks)
 
     def _right(self, q: Tensor) -> list[Tensor]:
-        parts = q.split([m.b * r for m, r in zip(self.blocks, self.ranks, strict=True)])
-        return [part.view(-1, r) for part, r in zip(parts, self.ranks, strict=True)]
+        return columns(q, [m.b for m in self.blocks], self.ranks)
 
 
 class _Meeting(NamedTuple):
