@@ -31,6 +31,7 @@ class LowRank:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     rank: int = 2
     """r; the whole matrix where it has no more."""
