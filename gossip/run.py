@@ -10,11 +10,13 @@ from typing import Annotated
 import tyro
 
 from gossip.comm.base import Communicator
+from gossip.comm.compressing import compressing
 from gossip.comm.connect import Make, choose
 from gossip.comm.shutdown.failure import ending_the_job
 from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, check_ours, leave, speaks
 from gossip.comm.startup.together import agree, on_first, together
+from gossip.compress import wire
 from gossip.config import WIRES, Config
 from gossip.config.places import absolute
 from gossip.config.presets import PRESETS, starting_point
@@ -151,7 +153,8 @@ class Ending:
 def chosen(command: Command) -> Make:
     """What makes the communicator that the options ask for."""
     gossip, device = command.options.gossip, place(command.options.compute.device)
-    return choose(gossip.backend, learners(command), str(device), WIRES[gossip.wire])
+    make = choose(gossip.backend, learners(command), str(device), WIRES.get(gossip.wire))
+    return make if gossip.wire in WIRES else lambda: compressing(make(), wire(gossip.wire))
 
 
 def learners(command: Command) -> int:

@@ -43,7 +43,7 @@ TWIN = 14
 """Where a twin run begins apart from the run itself: (seed, TWIN)."""
 COMPRESSION = 11
 """What compressors draw, one part of a message after the other: (seed, COMPRESSION, learner, step,
-part)."""
+part); the same for all: (seed, COMPRESSION)."""
 
 MASK = 15
 """Which coordinates SPARTA averages: (seed, MASK, step), or (seed, MASK, cycle)."""

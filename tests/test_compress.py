@@ -139,6 +139,44 @@ def test_top_k_contracts_every_row_and_equal_ones_exactly(name):
         torch.testing.assert_close(off, share * whole)
 
 
+DELTAS = {
+    "identity": 1.0,
+    "top-k:0.1": 0.1,
+    "top-k:3": 0.03,
+    "sign": 1 / D,
+    "int8:64": 1 - 64 / 254**2,
+    "int4:16": 1 - 16 / 14**2,
+    "fp4:32": 0.0,
+    "two-bit:32": 0.0,
+    "dct:16:4": 4 / 16,
+    "low-rank:2": 0.0,
+}
+"""Operator -> delta of every row of numbers, of those without one of their own 0."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("spec", DELTAS)
+def test_contractive_operators_contract_rows_of_every_kind_and_dtype(spec, dtype):
+    slack = 1e-5 if dtype != torch.bfloat16 else 0.02
+    for name in ROWS:
+        x = rows(name).to(dtype)
+        off, whole = error(compressed(operator(spec), x, keys(3)).double(), x.double())
+        assert (off <= (1 - DELTAS[spec] + slack) * whole).all(), name
+
+
+@each
+def test_zero_and_what_is_not_finite_in_half_precision(spec):
+    x = torch.zeros(3, D, dtype=torch.bfloat16)
+    assert not compressed(operator(spec), x, keys(3)).any()
+    if "random-k" in spec:  # it may leave that number out
+        return
+    for value in (math.nan, math.inf):
+        x[1, 7] = value
+        decoded = compressed(operator(spec), x, keys(3))
+        assert not decoded[1].isfinite().all()
+        assert not decoded[[0, 2]].any()
+
+
 def test_of_equal_values_the_first_are_kept():
     x = torch.tensor([[1.0, -2.0, 2.0, 0.5, -2.0]])
     assert compressed(operator("top-k:2"), x, keys(1)).tolist() == [[0, -2, 2, 0, 0]]

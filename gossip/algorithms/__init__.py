@@ -5,14 +5,18 @@ from collections.abc import Callable, Iterable
 from gossip.algorithms.adpsgd import AdPsgd
 from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, Step
 from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze, Ecd
+from gossip.algorithms.demo import DeMo
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
+from gossip.algorithms.exchanged import Ef21
 from gossip.algorithms.injected import Injected
 from gossip.algorithms.moments import MixedState
 from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
 from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Lookahead, Outer, PostLocal, SlowMo
 from gossip.algorithms.partners import Gasloc, NoLoCo
+from gossip.algorithms.power_gossip import PowerGossip
+from gossip.algorithms.power_sgd import PowerSgd
 from gossip.algorithms.push_sum import PushDiging, Sgp
 from gossip.algorithms.relay import Relay
 from gossip.algorithms.sparse_rounds import SparseLoCo, Sparta
@@ -35,6 +39,9 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
         name: Line(name, kind)
         for name, kind in {
             "ssgd-injected": Injected,
+            "ef21": Ef21,
+            "powersgd": PowerSgd,
+            "demo": DeMo,
             "d2": D2,
             "edm": Edm,
             "gt-awc": TrackingAwc,
@@ -54,6 +61,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
             "ecd": Ecd,
             "deepsqueeze": DeepSqueeze,
             "beer": Beer,
+            "powergossip": PowerGossip,
             "local-sgd": Outer,
             "post-local-sgd": PostLocal,
             "lookahead": Lookahead,

@@ -38,7 +38,32 @@ def keys(seed: int, t: int, number: int, comm: Communicator) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Compressed(Method):
+class Compressing:
+    """What methods with an option `compressor` have in common."""
+
+    compressor: str
+    """The operator and its numbers."""
+
+    @cached_property
+    def operator(self) -> Operator:
+        """C."""
+        return operator(self.compressor)
+
+    def check(self, d: int) -> None:
+        """Refuse an operator that does not fit a model of d numbers.
+
+        Raises:
+            UserError: it does not.
+        """
+        self.operator.check(d)
+
+    def payload_bytes(self, d: int, itemsize: int) -> int:
+        """Of a message."""
+        return self.operator.size(d, itemsize)
+
+
+@dataclass(frozen=True)
+class _Compressed(Compressing, Method):
     """A method whose messages are payloads of an operator."""
 
     properties: ClassVar[Properties] = Properties(
@@ -60,11 +85,6 @@ class _Compressed(Method):
         if not 0 < self.gamma <= 1:
             raise UserError(f"gamma={self.gamma}: it is a share, in (0, 1]")
 
-    @cached_property
-    def operator(self) -> Operator:
-        """C."""
-        return operator(self.compressor)
-
     @property
     def share(self) -> float:
         """What a payload is of a row of many float32 numbers."""
@@ -76,17 +96,9 @@ class _Compressed(Method):
         """A payload's share of a row, after the gradient."""
         return (phases.Gradient(), phases.Mix(self.share))
 
-    def check(self, d: int) -> None:
-        """Refuse an operator that does not fit a model of d numbers.
-
-        Raises:
-            UserError: it does not.
-        """
-        self.operator.check(d)
-
     def payload_bytes(self, d: int, itemsize: int) -> int:
         """Sent along each edge in a step."""
-        return self.per_step * self.operator.size(d, itemsize)
+        return self.per_step * super().payload_bytes(d, itemsize)
 
     def send(self, x: Tensor, w: csr_array, t: int, comm: Communicator) -> tuple[Tensor, Pending]:
         """C(x) of the hosted learners, and W C(x) on its way: of `per_step` rows side by side."""

@@ -31,7 +31,7 @@ class Properties:
     own_points: bool = True
     """Whether a step takes one gradient of each learner, at its own weights."""
     one_rate: bool = False
-    """Whether it divides by the learning rate, which then is one number for the whole model."""
+    """Whether it reckons with the learning rate, which then is one number for the whole model."""
     leaves_out: bool = True
     """Whether a learner may leave out a step whose gradient is not finite."""
     mixes_every: int = 1

@@ -2,7 +2,7 @@ r"""Rounds of which a few numbers are sent: the largest ones, or random ones."""
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
@@ -10,10 +10,9 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Rows
 from gossip.algorithms.bounds import share_at_most_one
-from gossip.algorithms.compressed import keys, share_of_row
+from gossip.algorithms.compressed import Compressing, keys, share_of_row
 from gossip.algorithms.outer import Now, Outer
 from gossip.algorithms.properties import Properties
-from gossip.compress import Operator, operator
 from gossip.errors import UserError, one_of
 from gossip.streams import MASK, generator
 from topologies.matrices import average
@@ -23,7 +22,7 @@ everybody = lru_cache(average)
 
 
 @dataclass(frozen=True)
-class SparseLoCo(Outer):
+class SparseLoCo(Compressing, Outer):
     r"""SparseLoCo: rounds whose pseudo-gradients are compressed, and what is left out remembered.
 
     .. math::
@@ -62,11 +61,6 @@ class SparseLoCo(Outer):
         self.operator  # noqa: B018 - refuses a wrong text now
         share_at_most_one("beta", self.beta)
 
-    @cached_property
-    def operator(self) -> Operator:
-        """C."""
-        return operator(self.compressor)
-
     @property
     # pyrefly: ignore[bad-override]
     def properties(self) -> Properties:
@@ -81,18 +75,6 @@ class SparseLoCo(Outer):
         """A gradient, and sometimes a payload for everybody."""
         payload = phases.Exchange(share_of_row(self.operator))
         return (phases.Gradient(), phases.Every(self.every, payload))
-
-    def check(self, d: int) -> None:
-        """Refuse an operator that does not fit a model of d numbers.
-
-        Raises:
-            UserError: it does not.
-        """
-        self.operator.check(d)
-
-    def payload_bytes(self, d: int, itemsize: int) -> int:
-        """Sent to each of the others at the end of a round."""
-        return self.operator.size(d, itemsize)
 
     def start(self, x: Tensor) -> Rows:
         """Nothing has been left out."""

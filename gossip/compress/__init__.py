@@ -52,6 +52,23 @@ def operator(spec: str) -> Operator:
     return make(*given)
 
 
+def wire(spec: str) -> Operator:
+    """The operator of a text, for rows that are mixed without a memory of what is left out.
+
+    Raises:
+        UserError: there is none, or it leaves out too much for that.
+    """
+    made = operator(spec)
+    if made.leaves_out:
+        fit = ", ".join(name for name in OPERATORS if not operator(name).leaves_out)
+        raise UserError(
+            f"wire {spec}: averaging what it makes of weights would lose their mean or leave "
+            "learners apart, as nobody remembers what is left out; use one that is precise "
+            f"({fit}), or --algorithm choco-awc --algorithm-options compressor={spec}"
+        )
+    return made
+
+
 __all__ = [
     "OPERATORS",
     "DctTopK",
@@ -68,4 +85,5 @@ __all__ = [
     "UnbiasedRandomK",
     "compressed",
     "operator",
+    "wire",
 ]

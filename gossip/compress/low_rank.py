@@ -31,6 +31,7 @@ class LowRank:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     rank: int = 2
     """r; the whole matrix where it has no more."""
@@ -48,7 +49,7 @@ class LowRank:
         right = x.new_empty(len(x), b, r)
         # Matrix by matrix, so that the bits do not depend on how many rows a process hosts.
         for m, key, p, q in zip(whole, keys.tolist(), left, right, strict=True):
-            p.copy_(orthonormal(m @ _directions(b, r, key).to(m)))
+            p.copy_(orthonormal(m @ directions(b, r, key).to(m)))
             q.copy_(m.T @ p)
         return joined(left.flatten(1), right.flatten(1))
 
@@ -81,7 +82,7 @@ def orthonormal(m: Tensor) -> Tensor:
     return torch.linalg.qr(wide).Q.to(m.dtype)
 
 
-def _directions(b: int, r: int, key: int) -> Tensor:
+def directions(b: int, r: int, key: int) -> Tensor:
     """[b, r], drawn from the key alone."""
     drawn = np.random.default_rng(key & (2**63 - 1)).standard_normal((b, r))
     return torch.from_numpy(drawn)

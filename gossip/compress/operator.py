@@ -23,6 +23,9 @@ class Operator(Protocol):
     """
 
     kind: ClassVar[Kind]
+    leaves_out: ClassVar[bool]
+    """Whether much of a row is left out, or drawn: then methods need a memory of it, and rows that
+    are mixed may not travel so without one."""
 
     def encode(self, x: Tensor, keys: Tensor) -> Tensor:
         """Payloads [rows, bytes] uint8 of x [rows, d].

@@ -20,6 +20,7 @@ class ScaledSign:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     def encode(self, x: Tensor, keys: Tensor) -> Tensor:
         """Scale, then signs."""
@@ -52,6 +53,7 @@ class Qsgd:
     """
 
     kind: ClassVar[Kind] = "unbiased"
+    leaves_out: ClassVar[bool] = True
 
     levels: int = 16
     """s."""
@@ -103,6 +105,7 @@ class Integers:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = False
 
     bits: int = 8
     """8 or 4."""
@@ -162,6 +165,7 @@ class Fp4:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = False
 
     block: int = 32
     """Numbers that share a power of two."""
@@ -237,6 +241,7 @@ class TwoBit:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     block: int = 256
     """Numbers that share a table."""

@@ -19,6 +19,7 @@ class Identity:
     """C(x) = x: delta = 1, omega = 0."""
 
     kind: ClassVar[Kind] = "unbiased"
+    leaves_out: ClassVar[bool] = False
 
     def encode(self, x: Tensor, keys: Tensor) -> Tensor:
         """The numbers' own bytes."""
@@ -73,6 +74,7 @@ class TopK(_Some):
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     def encode(self, x: Tensor, keys: Tensor) -> Tensor:
         """Values, then indices in rising order."""
@@ -98,6 +100,7 @@ class RandomK(_Some):
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     def encode(self, x: Tensor, keys: Tensor) -> Tensor:
         """Key, then values."""
@@ -147,6 +150,7 @@ class DctTopK:
     """
 
     kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
 
     chunk: int = 64
     """Numbers that are transformed together."""

@@ -10,6 +10,7 @@ from tyro.conf import arg
 import topologies
 from gossip.algorithms import NAMES, NOISE_MODES, ORDERS, check_options
 from gossip.comm.connect import BACKENDS
+from gossip.compress import OPERATORS, wire
 from gossip.config.compute import Compute
 from gossip.config.damping import Damping
 from gossip.config.fields import at_least, names, not_negative
@@ -25,7 +26,7 @@ from gossip.trackers import TRACKERS
 
 DTYPES = ("float32", "float64")
 WIRES = {"full": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""What `--wire` offers."""
+"""What `--wire` offers beside operators of `gossip.compress`."""
 BATCH_NORMS = ("recalibrate", "average", "first")
 
 
@@ -56,8 +57,9 @@ class Averaging:
     backend: Annotated[str, names(BACKENDS)] = "auto"
     """How processes reach each other; auto: stacked for one process; for several, nccl where they
     have GPUs, else mpi where mpirun has started them, and gloo else (torchrun, srun)."""
-    wire: Annotated[str, names(WIRES)] = "full"
-    """Precision in which rows travel: bf16 and fp16 halve the bytes; sums are in full."""
+    wire: Annotated[str, names(WIRES, own="int8|int4|fp4")] = "full"
+    """How rows that are mixed travel: bf16 and fp16 halve the bytes; int8, int4, fp4 (or int4:64,
+    by blocks of 64) leave an eighth to a fourth, and the mean as it is; sums are in full."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -69,7 +71,9 @@ class Averaging:
         one_of(ORDERS, self.order, "order")
         one_of(NOISE_MODES, self.noise_mode, "noise mode")
         one_of(BACKENDS, self.backend, "backend")
-        one_of(WIRES, self.wire, "wire precision")
+        if self.wire not in WIRES:
+            one_of((*WIRES, *OPERATORS), self.wire.split(":")[0], "wire precision")
+            wire(self.wire)
 
 
 @dataclass(frozen=True, kw_only=True)

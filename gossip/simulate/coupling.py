@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossip.algorithms.pattern import mixes
-from gossip.config import Config, load
+from gossip.compress import wire
+from gossip.config import WIRES, Config, load
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.report.runs import Run
@@ -131,6 +132,9 @@ def row_bytes(run: Run, config: Config) -> float:
     parameters = run.number("parameters")
     if not math.isfinite(parameters):
         raise UserError(f"run {run.folder}: its summary does not say how many parameters it has")
-    wire = config.gossip.wire
-    full = wire == "full" or not mixes(parts.pattern(str(run.setting("algorithm")), config))
-    return parameters * BYTES[config.model.dtype if full else wire]
+    chosen, own = config.gossip.wire, BYTES[config.model.dtype]
+    if chosen == "full" or not mixes(parts.pattern(str(run.setting("algorithm")), config)):
+        return parameters * own
+    if chosen in WIRES:
+        return parameters * BYTES[chosen]
+    return wire(chosen).size(int(parameters), own)

@@ -51,7 +51,7 @@ def _of_run(wanted: Properties, config: Config, rule: Rule) -> Iterator[str]:
         )
     if wanted.one_rate and rule.per_layer:
         yield (
-            "divides by the learning rate, which must be one for all layers; leave "
+            "reckons with the learning rate, which must be one for all layers; leave "
             "--layer-ratio, --scaling lena and --warmup state-aware away"
         )
     if not wanted.leaves_out and config.skips:

@@ -171,7 +171,8 @@ def _idle_wire(config: Config) -> list[str]:
     ):
         return []
     return [
-        f"wire has no effect with --algorithm {' '.join(config.algorithm)}, which mixes no rows"
+        f"wire has no effect with --algorithm {' '.join(config.algorithm)}, which mixes no rows; "
+        "sparseloco, powersgd, ef21 and demo send less than averages of rows"
     ]
 
 

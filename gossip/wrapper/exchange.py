@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gossip.comm.base import Communicator, Traffic, messages
 from gossip.comm.by_identity import ByIdentity
+from gossip.compress import Identity, Operator
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
@@ -31,10 +32,16 @@ class Exchange:
         weights: of the learner here.
         topology: for as many learners as there are.
         mix_every: H; of H steps the last one mixes, with the topology's next matrix.
+        packing: as what `comm` sends the weights; None: as they are.
     """
 
     def __init__(
-        self, comm: Communicator, weights: Weights, topology: Topology, mix_every: int
+        self,
+        comm: Communicator,
+        weights: Weights,
+        topology: Topology,
+        mix_every: int,
+        packing: Operator | None = None,
     ) -> None:
         self.comm = comm
         self.weights = weights
@@ -42,6 +49,7 @@ class Exchange:
         self.topology = topology
         self.mix_every = mix_every
         self._messages = ByIdentity(messages)
+        self._packing = packing or Identity()
 
     @property
     def depends_on_step(self) -> bool:
@@ -65,7 +73,8 @@ class Exchange:
             return None
         rows = self.weights.rows(self.comm.new_rows)
         for row in rows:
-            self.traffic.count_mix(self._messages(w), row.nbytes)
+            size = self._packing.size(row.shape[1], row.element_size())
+            self.traffic.count_mix(self._messages(w), size)
         under_way = [self.comm.start_mix(row, w) for row in rows]
 
         def finish() -> list[Tensor]:

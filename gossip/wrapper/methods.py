@@ -1,6 +1,6 @@
 """Methods of `gossip.algorithms` around a user's own optimizer: the harness's step, replayed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from gossip.algorithms.refusals import refusals
 from gossip.errors import UserError, lookup
 from gossip.optim import FlatOptimizer
 from gossip.task import Gradients
+from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.weights import Slot, Weights
 from topologies import Topology
@@ -144,7 +145,8 @@ class Method:
         waited = comm.traffic.seconds_waiting
         after = exchange.weights.rows()
         gradients = self._gradients or after  # of the others, only that it is what Stepped has
-        parts = zip(self._states, self._before, gradients, after, strict=True)
+        layers = exchange.weights.layers
+        parts = zip(self._states, self._before, gradients, after, layers, strict=True)
         self._states = [self._step(*each) for each in parts]
         exchange.weights.put([state.x for state in self._states])
         exchange.traffic.bytes_sent_per_learner += comm.traffic.bytes_sent_per_learner - sent[0]
@@ -152,10 +154,12 @@ class Method:
         exchange.traffic.seconds_waiting += comm.traffic.seconds_waiting - waited
         self._before, self._gradients = [], []
 
-    def _step(self, state: State[Any], before: Tensor, g: Tensor, after: Tensor) -> State[Any]:
+    def _step(
+        self, state: State[Any], before: Tensor, g: Tensor, after: Tensor, layers: list[Layer]
+    ) -> State[Any]:
         rate = 1.0 if self._rate is None else self._rate
         gradients = Gradients(g, before.new_zeros(1))
-        now = state._replace(step=self._t, x=before, optimizer=Stepped(g, after))
+        now = state._replace(step=self._t, x=before, optimizer=Stepped(g, after, layers))
         w, comm = self._exchange.topology.matrix(self._t), self._exchange.comm
         return self._made.step(now, lambda _: gradients, w, Constant(rate), comm)[0]
 
@@ -207,12 +211,11 @@ class Stepped:
     Args:
         gradients: along which it was made, [1, d].
         x: the weights after it, [1, d].
+        layers: the columns of each parameter.
     """
 
-    layers = ()
-
-    def __init__(self, gradients: Tensor, x: Tensor) -> None:
-        self._gradients, self._x = gradients, x
+    def __init__(self, gradients: Tensor, x: Tensor, layers: Sequence[Layer]) -> None:
+        self._gradients, self._x, self.layers = gradients, x, layers
 
     def step(self, x: Tensor, direction: Tensor, lr: float) -> Tensor:
         """The weights after it, or after SGD's along another direction."""

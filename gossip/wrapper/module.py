@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from gossip.algorithms import Algorithm
 from gossip.comm.base import Communicator, Traffic
+from gossip.comm.compressing import compressing
 from gossip.comm.startup.together import on_all
+from gossip.compress import Operator
 from gossip.errors import UserError, one_of
 from gossip.wrapper import saving, statistics
 from gossip.wrapper.distances import measured
@@ -23,6 +25,7 @@ from gossip.wrapper.options import (
     check_alone,
     check_link,
     check_mix_every,
+    packing_of,
     topology_for,
     unknown,
 )
@@ -80,6 +83,8 @@ class Gossip(nn.Module):
         backend: "auto", or another of `gossip.comm.connect.BACKENDS`.
         timeout: seconds that a process may wait for others before the job ends; 0: for ever.
             That of a script's first wrapper holds for all.
+        wire: of dpsgd: "full", or how weights travel in fewer bits, "int8", "int4" or "fp4": the
+            learners' mean stays what W makes it, see `gossip.comm.compressing`.
         options: of the algorithm, such as every=100.
 
     Raises:
@@ -100,6 +105,7 @@ class Gossip(nn.Module):
         seed: int = 0,
         backend: str = "auto",
         timeout: float = 600.0,
+        wire: str = "full",
         **options: Any,
     ) -> None:
         super().__init__()
@@ -109,9 +115,10 @@ class Gossip(nn.Module):
         link = connected(backend, timeout, device_of(module.parameters()))
         comm = link.comm
 
-        def prepared() -> tuple[Algorithm | None, Topology, Weights]:
+        def prepared() -> tuple[Algorithm | None, Topology, Weights, Operator | None]:
             check_mix_every(mix_every)
             one_of(ORDERS, order, "order")
+            packing = packing_of(wire, algorithm)
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
             made = None
@@ -126,9 +133,9 @@ class Gossip(nn.Module):
             flat = Weights(dict(module.named_parameters()), type(module).__name__)
             if made is not None:
                 check(algorithm, made, chosen, flat)
-            return made, chosen, flat
+            return made, chosen, flat, packing
 
-        made, chosen, flat = on_all(comm, prepared)
+        made, chosen, flat, packing = on_all(comm, prepared)
         agree_on_options(
             comm,
             chosen,
@@ -137,6 +144,7 @@ class Gossip(nn.Module):
             order=order,
             mix_every=mix_every,
             buffers=buffers,
+            wire=wire,
         )
         agree_on_tensors(comm, _tensors(module), flat.ties)
         rows = flat.rows()
@@ -147,7 +155,8 @@ class Gossip(nn.Module):
         self.training = module.training
         self._algorithm, self._options = algorithm, options
         self._buffers_policy = buffers
-        self._exchange = Exchange(comm, flat, chosen, mix_every)
+        way = comm if packing is None else compressing(comm, packing)
+        self._exchange = Exchange(way, flat, chosen, mix_every, packing)
         mixing = Method(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
         self._rounds = Rounds(
             flat, mixing, module.named_parameters, link.position, alone=comm.n == 1

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 import topologies
 from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree
+from gossip.compress import Operator
+from gossip.compress import wire as operator_of_wire
 from gossip.errors import UserError, suggestion
 
 
@@ -159,6 +161,25 @@ def check_alone(algorithm: str, *, order: str, mix_every: int) -> None:
             f"order={order!r}, mix_every={mix_every}: they are dpsgd's; algorithm {algorithm} "
             "has its own order, and every= if it has rounds"
         )
+
+
+def packing_of(wire: Any, algorithm: str) -> Operator | None:
+    """As what weights travel; None: as they are.
+
+    Raises:
+        UserError: there is no such operator, or it leaves out too much, or the method is not dpsgd.
+    """
+    if wire == "full":
+        return None
+    if not isinstance(wire, str):
+        raise UserError(f'wire={wire!r}: give a name, such as "int8"')
+    if algorithm != "dpsgd":
+        raise UserError(
+            f"wire={wire!r}: it is dpsgd's, and algorithm {algorithm} sends something else than "
+            'weights to neighbours; use algorithm="choco-awc", or "sparseloco" with eta=0.7, '
+            f'mu=0.9, form="nesterov" for diloco, and compressor={wire!r}'
+        )
+    return operator_of_wire(wire)
 
 
 def unknown(options: Iterable[str], wrapper: Callable[..., object]) -> str:

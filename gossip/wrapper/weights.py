@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gossip.errors import UserError
+from gossip.task.layers import Layer
 from gossip.task.parameters import trained
 from gossip.task.ties import dense_stride, first_shared, owners
 
@@ -65,6 +66,11 @@ class Weights:
             members = [slot for slot in self.owners.values() if slot.row == k]
             one = members[0].parameter.detach().new_zeros(())
             self.like.append(one.expand(1, max(slot.stop for slot in members)))
+        self.layers = [
+            [_layer(slot) for slot in self.owners.values() if slot.row == k]
+            for k in range(len(self.like))
+        ]
+        """Of each row, the columns of its parameters."""
         self._addresses = self._where()
         self._kinds = {slot.name: _kind(slot.parameter) for slot in self.slots.values()}
         self.d = sum(slot.parameter.numel() for slot in self.owners.values())
@@ -200,6 +206,13 @@ def _laid_out(trained: Mapping[str, Tensor]) -> list[Slot]:
             slot = slot._replace(name=name, parameter=p, start=slot.start + offset, stride=stride)
         slots.append(slot)
     return slots
+
+
+def _layer(slot: Slot) -> Layer:
+    """A parameter whose numbers are not in the order of its shape is one dimension of them."""
+    in_order = torch.empty(slot.parameter.shape, device="meta").stride() == slot.stride
+    shape = slot.parameter.shape if in_order else torch.Size([slot.stop - slot.start])
+    return Layer(slot.name, slot.start, slot.stop, shape)
 
 
 def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:

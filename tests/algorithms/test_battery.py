@@ -20,6 +20,8 @@ P = problem(N)
 LR = 0.02
 ROWS = [name for name in ALGORITHMS if not ALGORITHMS[name](optimizer(), PLAIN).shared]
 PLACES = [(name, topology) for name in ROWS for topology in topologies_of(name)]
+KEEPING = [name for name in ALGORITHMS if hasattr(ALGORITHMS[name](optimizer(), PLAIN), "start")]
+"""Those that may keep something of each learner, be it beside a model that all have in common."""
 places = pytest.mark.parametrize(("name", "topology"), PLACES)
 
 
@@ -120,7 +122,7 @@ def config(name: str) -> Config:
     return fitted(name, base)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sorted({*ROWS, *KEEPING}))
 def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(name, tmp_path):
     """At two points, and at every step of a round of those that have rounds."""
     points = range(4, 9) if hasattr(made(name), "every") else (2, 4)

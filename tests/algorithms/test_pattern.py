@@ -40,6 +40,10 @@ class Recording(Stacked):
 
         return wait
 
+    def gather(self, x: Tensor) -> Tensor:
+        self.calls += ["start", "wait"]
+        return super().gather(x)
+
     def mean(self, x: Tensor) -> Tensor:
         self.calls.append("mean")
         return super().mean(x)
@@ -95,7 +99,10 @@ def sent(algorithm: Any, w: csr_array, t: int) -> float:
                     size = algorithm.payload_bytes(D, 8)
                 total += costs.mix(messages(w), size).bytes
             case phases.Mean():
-                total += costs.mean(N, 8 * (D * phase.rows + phase.numbers)).bytes
+                size = 8 * (D * phase.rows + phase.numbers)
+                if phase.rows < 1 and hasattr(algorithm, "payload_bytes"):
+                    size = algorithm.payload_bytes(D, 8)
+                total += costs.mean(N, size).bytes
             case phases.Exchange(rows=rows):
                 size = 8 * D * rows
                 if hasattr(algorithm, "payload_bytes"):

@@ -120,6 +120,12 @@ def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
     return run(out.parent, "--resume", str(out), *more, deeds=deeds)
 
 
+def launch(processes: int, *options: str, deed: str = "code:1000") -> list[str]:
+    """The command of a job of which one process may do something."""
+    job = [sys.executable, "-m", "gossip.launch", "-n", str(processes)]
+    return [*job, "--module", "tests.faults.deeds", "--", deed, *options]
+
+
 def summary(out: Path) -> dict:
     return json.loads((out / "summary.json").read_text())
 

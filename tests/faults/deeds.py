@@ -36,6 +36,8 @@ def places() -> dict[str, list[tuple[Any, str]]]:
         "data": [(Sampler, "indices")],
         "gradient": [(Task, "gradient")],
         "exchange": [(communicator, "start_mix") for communicator in communicators],
+        "average": [(communicator, "mean") for communicator in communicators],
+        "gather": [(communicator, "gather") for communicator in communicators],
         "monitor": [(Monitor, "__call__")],
         "checkpoint": [(Writer, "save")],
         "checkpoint-file": [(files.os, "fsync")],

@@ -20,6 +20,7 @@ from tests.faults.command_runs import (
     assert_same,
     begin,
     kept,
+    launch,
     resume,
     run,
     summary,
@@ -154,12 +155,6 @@ def test_the_second_algorithm_is_killed_and_the_first_not_repeated(tmp_path):
         rows, expected = table(out / name), table(undisturbed / name)
         assert rows.keys() == expected.keys()
         assert all(rows[k].tobytes() == expected[k].tobytes() for k in rows), name
-
-
-def launch(processes: int, *options: str, deed: str = "code:1000") -> list[str]:
-    """The command of a job of which one process may do something."""
-    job = [sys.executable, "-m", "gossip.launch", "-n", str(processes)]
-    return [*job, "--module", "tests.faults.deeds", "--", deed, *options]
 
 
 def wait_for_text(job: Job, text: str) -> str:

@@ -6,8 +6,11 @@ import torch
 from mpi4py import MPI
 from scipy.sparse import csr_array
 
+from gossip import Gossip
+from gossip.comm.compressing import compressing
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.mpi import Mpi
+from gossip.compress import wire
 from tests.problems import complete, ring
 
 pytestmark = pytest.mark.mpi
@@ -34,6 +37,36 @@ def test_results_do_not_depend_on_who_hosts_a_learner(wire, dtype, local, place,
         torch.testing.assert_close(mixed, expected, rtol=tolerance, atol=tolerance)
         x = comm.gather(mixed)  # the next rounding is of the same bits
     assert comm.traffic.bytes_sent_per_learner == stacked.traffic.bytes_sent_per_learner
+
+
+@pytest.mark.parametrize("spec", ["int8:64", "int4"])
+@pytest.mark.parametrize("place", PLACES)
+def test_payloads_do_not_depend_on_who_hosts_a_learner(spec, place):
+    rank, n = MPI.COMM_WORLD.rank, 2 * MPI.COMM_WORLD.size
+    comm = compressing(Mpi(n, place=PLACES[place](rank)), wire(spec))
+    stacked, w = compressing(Stacked(n), wire(spec)), ring(n)
+    x = torch.from_numpy(np.random.default_rng(5).standard_normal((n, D)))
+    mixed = comm.start_mix(x[comm.hosted.start : comm.hosted.stop].clone(), w)()
+    expected = stacked.start_mix(x, w)()[comm.hosted.start : comm.hosted.stop]
+    torch.testing.assert_close(mixed, expected, rtol=1e-12, atol=1e-12)
+    assert comm.traffic.bytes_sent_per_learner == stacked.traffic.bytes_sent_per_learner
+
+
+def test_a_script_sends_its_weights_so():
+    rank, n = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    own = torch.nn.Linear(300, 1, bias=False, dtype=torch.float64)
+    model = Gossip(own, "complete", order="atc", wire="int8")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    x = own.weight.detach().clone().expand(n, -1).contiguous()
+    g = torch.from_numpy(np.random.default_rng(7).standard_normal((n, 300)))
+    comm = compressing(Stacked(n), wire("int8"))
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(g[rank : rank + 1])).sum().backward()
+        optimizer.step()
+        x = comm.start_mix(x - g, complete(n))()
+    torch.testing.assert_close(own.weight[0].detach(), x[rank], rtol=1e-12, atol=1e-12)
+    assert model.traffic.bytes_sent_per_learner == comm.traffic.bytes_sent_per_learner
 
 
 def test_a_learner_alone_is_not_rounded():

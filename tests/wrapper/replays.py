@@ -12,6 +12,7 @@ from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 from gossip.optim import FlatOptimizer
 from gossip.task import Gradients
+from gossip.task.layers import layers
 from gossip.wrapper.methods import method
 from tests.fits import PLAIN, SHORT, properties
 from tests.wrapper.loops import batch_of, flat
@@ -78,7 +79,8 @@ def harness(name: str, n: int) -> Tensor:
     learners = [module() for _ in range(n)]
     make = partial(optimizer_of(name), lr=1.0)
     chosen = PLAIN._replace(options=options_of(name))
-    algorithm = ALGORITHMS[name](lambda: FlatOptimizer(make, ()), chosen)
+    shapes = tuple(layers(dict(learners[0].named_parameters())))
+    algorithm = ALGORITHMS[name](lambda: FlatOptimizer(make, shapes), chosen)
     comm, w = Stacked(n), topologies.build(topology_of(name), n).matrix
     state = algorithm.init(flat(learners[0]), n)
     for t in range(STEPS):

@@ -22,7 +22,7 @@ def test_alone_it_is_the_harness(name):
 
 def test_those_that_need_other_gradients_are_left_out():
     assert set(ALGORITHMS) - set(NAMES) == {
-        *("dpsgd", "ssgd", "ssgd-star", "ssgd-injected", "mixed-state")
+        *("dpsgd", "ssgd", "ssgd-star", "ssgd-injected", "mixed-state", "ef21", "powersgd", "demo")
     }
 
 
