@@ -1,7 +1,7 @@
 """What launchers put into the environment of a process, as recorded, and what it means.
 
 torchrun 2.13 (the variables `PET_...` are what Kubeflow Trainer 2.2 gives its pods), MPICH 5.0.2,
-Open MPI 5.0.11 and Slurm 22.05 (one node, two tasks) were run; a Slurm step on two nodes
+Open MPI 5.0.11, Ray 2.60 and Slurm 22.05 (one node, two tasks) were run; a Slurm step on two nodes
 is as Slurm's manual has it. Left out: the numbers of open files (PMI_FD), which say something only
 to the process that was started.
 """
@@ -51,6 +51,16 @@ _KUBEFLOW = _TORCHRUN | {
     "PET_NODE_RANK": "1",
     "PET_NPROC_PER_NODE": "1",
     "TORCHELASTIC_RUN_ID": "none",
+}
+_RAY = {
+    "ACCELERATE_TORCH_DEVICE": "cpu",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "192.0.2.2",
+    "MASTER_PORT": "49879",
+    "NODE_RANK": "0",
+    "RANK": "1",
+    "WORLD_SIZE": "2",
 }
 _MPICH = {
     "MPI_LOCALNRANKS": "2",
@@ -105,6 +115,7 @@ RECORDED = {
     "nobody": Recorded({}, None, by_mpi=False),
     "torchrun": Recorded(_TORCHRUN, Launched(1, 2, 2, 1), by_mpi=False),
     "torchrun in a pod of Kubeflow": Recorded(_KUBEFLOW, Launched(1, 2, 1, 0), by_mpi=False),
+    "Ray Train": Recorded(_RAY, Launched(1, 2, 2, 1), by_mpi=False),
     "mpirun of MPICH": Recorded(_MPICH, Launched(1, 2, 2, 1), by_mpi=True),
     "mpirun of Open MPI": Recorded(_OPEN_MPI, Launched(1, 2, 2, 1), by_mpi=True),
     "the script of sbatch": Recorded(_SBATCH, None, by_mpi=False),
