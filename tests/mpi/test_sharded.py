@@ -112,7 +112,9 @@ def assert_equal(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
 
 @pytest.mark.parametrize(("order", "optimizer"), [("awc", "momentum"), ("atc", "adamw")])
 def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, order, optimizer):
-    model = Gossip(sharded(mesh, seed=RANK), W, order=order, mesh=mesh["learner"])
+    model = Gossip(
+        sharded(mesh, seed=mesh.get_local_rank("learner")), W, order=order, mesh=mesh["learner"]
+    )
     walk(model, OPTIMIZERS[optimizer](model.parameters()), mesh, range(8))
     learners = expected(order, optimizer, 8)
     learner, _ = mesh.get_coordinate()
