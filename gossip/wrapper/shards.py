@@ -20,7 +20,7 @@ def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
 
 def shard(tensor: Tensor) -> Tensor:
     """The numbers of a tensor that this process has, in their memory: of a plain one, itself."""
-    return tensor.detach().to_local() if is_sharded(tensor) else tensor
+    return tensor.to_local().detach() if is_sharded(tensor) else tensor
 
 
 def check_shards(named: Mapping[str, Tensor], whole: str, *, meshed: bool) -> None:
