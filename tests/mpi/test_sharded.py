@@ -40,7 +40,8 @@ def mesh():
     yield made
     dist.barrier()  # nobody waits for a message any more
     for group in made.get_all_groups():  # each has threads that wake up 100 times a second
-        dist.destroy_process_group(group)
+        if group is not dist.group.WORLD:  # of which it is made where there is one place
+            dist.destroy_process_group(group)
 
 
 def module(seed: int = 0) -> nn.Module:
