@@ -84,7 +84,8 @@ class Data:
     """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
     data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder that holds the data set's files, looked into before the cache; of one's own data set
-    NAME: NAME.npz, NAME.parquet, NAME/train.parquet and test.parquet, or NAME/train/CLASS/*.png."""
+    NAME: NAME.npz, NAME.parquet, NAME/train.parquet and test.parquet, NAME/train/CLASS/*.png, or a
+    folder NAME that Hugging Face's datasets have saved."""
     inputs: Annotated[str, names(INPUT_SCALINGS)] = "unit"
     """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
     batch_size: int = 125

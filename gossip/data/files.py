@@ -1,12 +1,16 @@
 """Reading a user's Parquet tables, and folders of images by class, as arrays."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError, hold_out_every_fifth
 from gossip.errors import UserError, said
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LABEL = "label"
 """The column of a table that is to be predicted; all others are inputs."""
@@ -34,14 +38,14 @@ def read_tables(folder: Path, name: str) -> tuple[Arrays, Path] | None:
     whole, train = folder / f"{name}.parquet", folder / "train.parquet"
     if whole.is_file():
         inputs, labels, _ = _table(whole, None, None)
-        numbers, _ = _numbered(labels, labels, whole)
+        numbers, _ = numbered(labels, labels, whole)
         return hold_out_every_fifth(inputs, numbers), whole
     test = next((p for t in TESTS if (p := folder / f"{t}.parquet").is_file()), None)
     if not train.is_file() or test is None:
         return None
     inputs, labels, columns = _table(train, None, None)
     test_inputs, test_labels, _ = _table(test, columns, train)
-    numbers, test_numbers = _numbered(labels, test_labels, train)
+    numbers, test_numbers = numbered(labels, test_labels, train)
     return (inputs, numbers, test_inputs, test_numbers), folder
 
 
@@ -62,6 +66,25 @@ def _table(
         if isinstance(error, UserError):
             raise
         raise CorruptDataError(f"{path}: not a Parquet table ({error}): replace it") from error
+    return columns_of(table, path, columns, like)
+
+
+def columns_of(
+    table: "pa.Table", path: Path, columns: list[str] | None, like: Path | None
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Inputs [N, columns], labels [N] of any type, and the names of the columns, of a table.
+
+    Args:
+        table: with the column `LABEL`.
+        path: where it was.
+        columns: which there have to be besides, in their order; None: those that there are.
+        like: where the table was that has these.
+
+    Raises:
+        UserError: the columns are others, or no numbers.
+    """
+    import pyarrow as pa
+
     names = [name for name in table.column_names if name != LABEL]
     if LABEL not in table.column_names or not names:
         raise UserError(
@@ -84,7 +107,7 @@ def _table(
     return np.stack(values, axis=1), labels, columns or names
 
 
-def _numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Labels as numbers: whole numbers as they are, texts by their order in the training set."""
     if train.dtype.kind in "iu" and test.dtype.kind in "iu":
         return train, test
@@ -146,17 +169,39 @@ def _images(
     shape = (len(files), *size) if grey else (len(files), 3, *size)
     if np.prod(shape, dtype=object) > MAX_BYTES:
         raise UserError(f"{files[0][0].parents[1]}: more than {MAX_BYTES} bytes of images")
-    inputs = np.empty(shape, np.uint8)
-    for k, (path, _) in enumerate(files):
-        with _opened(path) as image:
+    opened = ((_opened(path), str(path)) for path, _ in files)
+    inputs = stacked(opened, size, grey=grey, out=np.empty(shape, np.uint8))
+    return inputs, np.array([label for _, label in files])
+
+
+def stacked(
+    images: Iterable[tuple[Any, str]],
+    size: tuple[int, int],
+    *,
+    grey: bool,
+    out: np.ndarray,
+) -> np.ndarray:
+    """Pixels of images, [N, H, W] uint8 or [N, 3, H, W].
+
+    Args:
+        images: each with what messages call it.
+        size: H and W.
+        grey: whether they have one channel.
+        out: where the pixels go.
+
+    Raises:
+        UserError: one has another size.
+    """
+    for k, (image, name) in enumerate(images):
+        with image:
             pixels = np.asarray(image.convert("L" if grey else "RGB"))
         if pixels.shape[:2] != size:
             raise UserError(
-                f"{path}: {pixels.shape[1]} x {pixels.shape[0]} pixels where the first image has "
+                f"{name}: {pixels.shape[1]} x {pixels.shape[0]} pixels where the first image has "
                 f"{size[1]} x {size[0]}: give all one size"
             )
-        inputs[k] = pixels if grey else pixels.transpose(2, 0, 1)
-    return inputs, np.array([label for _, label in files])
+        out[k] = pixels if grey else pixels.transpose(2, 0, 1)
+    return out
 
 
 def _mode(path: Path) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError
 from gossip.data.files import read_images, read_tables
+from gossip.data.saved import read_saved
 from gossip.errors import UserError
 from topologies.arrays import read_npz as arrays_of
 
@@ -133,7 +134,7 @@ def find(name: str, data_dir: Path, *, published: bool) -> tuple[Arrays, Path] |
 
     Looked for in the folder that bears the dataset's name (`mnist`, torchvision's `MNIST/raw`,
     `FashionMNIST/raw`) and in `data_dir` itself: NAME.npz, then the four IDX files, then tables and
-    images (`gossip.data.files`).
+    images (`gossip.data.files`, `gossip.data.saved`).
 
     Args:
         name: the dataset.
@@ -163,6 +164,8 @@ def find(name: str, data_dir: Path, *, published: bool) -> tuple[Arrays, Path] |
             continue
         if (table := read_tables(folder, name)) is not None:
             return table
+        if (saved := read_saved(folder)) is not None:
+            return saved
         if folder != data_dir and (images := read_images(folder)) is not None:
             return images, folder
     return None

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gossip.comm.base import Communicator
 from gossip.monitor.spread import consensus_distance, sigma_w2, sigma_w2_coord, squared_norms
+from gossip.wrapper.shards import shard
 from gossip.wrapper.weights import Weights
 
 
@@ -39,5 +40,5 @@ def _gradients(weights: Weights) -> list[Tensor]:
     rows = [torch.zeros_like(like) for like in weights.like]
     for slot in weights.slots.values():
         if (gradient := slot.parameter.grad) is not None:
-            slot.part(rows).add_(gradient.to_dense())
+            slot.part(rows).add_(shard(gradient).to_dense())
     return rows

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from gossip.algorithms import Algorithm
 from gossip.comm.base import Communicator, Traffic
 from gossip.comm.compressing import compressing
-from gossip.comm.startup.together import on_all
+from gossip.comm.startup.together import agree, on_all
 from gossip.compress import Operator
 from gossip.errors import UserError, one_of
 from gossip.wrapper import saving, statistics
 from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
+from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.methods import Method, check, method
 from gossip.wrapper.options import (
     agree_on_call,
@@ -32,8 +33,12 @@ from gossip.wrapper.options import (
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
 from gossip.wrapper.same_tensors import agree_on_tensors, broadcast, refuse_quantised
+from gossip.wrapper.shards import check_shards, shard, sizes
 from gossip.wrapper.weights import Weights
 from topologies import Topology
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class Gossip(nn.Module):
@@ -85,6 +90,10 @@ class Gossip(nn.Module):
             That of a script's first wrapper holds for all.
         wire: of dpsgd: "full", or how weights travel in fewer bits, "int8", "int4" or "fp4": the
             learners' mean stays what W makes it, see `gossip.comm.compressing`.
+        mesh: where a learner has several processes and its module is sharded among them
+            (`fully_shard`): the dimension of the DeviceMesh along which learners differ, so the
+            processes that have the same part of each. Sums that belong to a learner are taken over
+            its processes. For dpsgd; all processes have to have equally many numbers.
         options: of the algorithm, such as every=100.
 
     Raises:
@@ -106,6 +115,7 @@ class Gossip(nn.Module):
         backend: str = "auto",
         timeout: float = 600.0,
         wire: str = "full",
+        mesh: "DeviceMesh | None" = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -113,7 +123,8 @@ class Gossip(nn.Module):
             raise UserError(f"Gossip({type(module).__name__}): give the torch.nn.Module to train")
         check_link(backend, timeout)
         link = connected(backend, timeout, device_of(module.parameters()))
-        comm = link.comm
+        comm = link.comm if mesh is None else Meshed(link.comm, mesh)
+        whole = f"Gossip({type(module).__name__})"
 
         def prepared() -> tuple[Algorithm | None, Topology, Weights, Operator | None]:
             check_mix_every(mix_every)
@@ -121,6 +132,11 @@ class Gossip(nn.Module):
             packing = packing_of(wire, algorithm)
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
+            check_shards(dict(module.named_parameters()), whole, meshed=mesh is not None)
+            if mesh is not None and algorithm != "dpsgd":
+                raise UserError(f"{whole} with mesh=: only dpsgd, and not yet {algorithm!r}")
+            if mesh is not None and packing is not None:
+                raise UserError(f"{whole} with mesh=: only wire='full', and not yet {wire!r}")
             made = None
             if algorithm != "dpsgd":
                 check_alone(algorithm, order=order, mix_every=mix_every)
@@ -147,9 +163,11 @@ class Gossip(nn.Module):
             wire=wire,
         )
         agree_on_tensors(comm, _tensors(module), flat.ties)
+        if mesh is not None:
+            agree(comm, {f"shard of {k}": str(size) for k, size in sizes(_tensors(module)).items()})
         rows = flat.rows()
         frozen = (p for p in module.parameters() if not p.requires_grad)
-        broadcast(comm, chain(rows, frozen, module.buffers()))
+        broadcast(comm, map(shard, chain(rows, frozen, module.buffers())))
         flat.put(rows)
         self.module = module
         self.training = module.training
@@ -159,7 +177,12 @@ class Gossip(nn.Module):
         self._exchange = Exchange(way, flat, chosen, mix_every, packing)
         mixing = Method(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
         self._rounds = Rounds(
-            flat, mixing, module.named_parameters, link.position, alone=comm.n == 1
+            flat,
+            mixing,
+            # In a pass of its own a sharded module has other parameters, the gathered ones.
+            module.named_parameters if mesh is None else tuple,
+            link.position,
+            alone=comm.n == 1,
         )
         saving.register(self)
         flat.claim()

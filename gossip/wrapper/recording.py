@@ -24,6 +24,7 @@ from gossip.storage.lock import locked
 from gossip.trace import Trace, column, load
 from gossip.trackers import TRACKERS, Tracking, close_all, facts_of
 from gossip.wrapper import own_gradients
+from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
 from gossip.wrapper.probing import Loss, Probe, Replay
 from gossip.wrapper.stopwatch import Stopwatch
@@ -79,6 +80,10 @@ def record(
     wrapped = getattr(model, "_orig_mod", model)
     if not isinstance(wrapped, Gossip):
         raise UserError(f"record({type(wrapped).__name__}): give the model that Gossip(...) made")
+    if isinstance(wrapped.comm, Meshed):
+        raise UserError(
+            "gossip.record() cannot look at learners of several processes yet: model.monitor() can"
+        )
     return Recording(wrapped, Path(out), every, probe, loss, whole, log)
 
 

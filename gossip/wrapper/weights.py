@@ -13,6 +13,7 @@ from gossip.errors import UserError
 from gossip.task.layers import Layer
 from gossip.task.parameters import trained
 from gossip.task.ties import dense_stride, first_shared, owners
+from gossip.wrapper.shards import shard
 
 _averaged: "WeakSet[Weights]" = WeakSet()
 """The weights of the wrappers that live."""
@@ -30,10 +31,15 @@ class Slot(NamedTuple):
     stop: int
     stride: tuple[int, ...]
 
+    @property
+    def numbers(self) -> Tensor:
+        """The parameter, or the shard of it that is here."""
+        return shard(self.parameter)
+
     def part(self, rows: list[Tensor]) -> Tensor:
         """The view of `rows`, [1, d] each, that has this parameter's place and shape."""
         flat = rows[self.row][0, self.start : self.stop]
-        return flat.as_strided(self.parameter.shape, self.stride)
+        return flat.as_strided(self.numbers.shape, self.stride)
 
 
 class Weights:
@@ -64,7 +70,7 @@ class Weights:
         """Slots that have all numbers, each once, by name."""
         for k in range(1 + max(slot.row for slot in self.owners.values())):
             members = [slot for slot in self.owners.values() if slot.row == k]
-            one = members[0].parameter.detach().new_zeros(())
+            one = members[0].numbers.detach().new_zeros(())
             self.like.append(one.expand(1, max(slot.stop for slot in members)))
         self.layers = [
             [_layer(slot) for slot in self.owners.values() if slot.row == k]
@@ -74,7 +80,7 @@ class Weights:
         self._addresses = self._where()
         self._kinds = {slot.name: _kind(slot.parameter) for slot in self.slots.values()}
         self.d = sum(slot.parameter.numel() for slot in self.owners.values())
-        """Number of weights."""
+        """Number of weights of the learner, also of those that other processes of it have."""
         self._refuse_averaged()
 
     def claim(self) -> None:
@@ -94,7 +100,7 @@ class Weights:
         """
         for slot in self.of(p for group in optimizer.param_groups for p in group["params"]):
             if (gradient := slot.parameter.grad) is not None:
-                slot.part(rows).add_(gradient.to_dense())
+                slot.part(rows).add_(shard(gradient).to_dense())
 
     def put(self, rows: list[Tensor]) -> None:
         """Give the weights the numbers of such rows."""
@@ -103,16 +109,16 @@ class Weights:
     def lend(self, rows: list[Tensor]) -> None:
         """As `put`, for a while: a graph that autograd has recorded stays valid."""
         for slot in self.owners.values():
-            slot.parameter.data.copy_(slot.part(rows))
+            slot.numbers.data.copy_(slot.part(rows))
 
     def add(self, rows: list[Tensor], names: Collection[str]) -> None:
         """Add the numbers of such rows to some of the `owners`."""
         if slots := [self.owners[name] for name in names]:
-            tensors = [slot.parameter.detach() for slot in slots]
+            tensors = [slot.numbers.detach() for slot in slots]
             torch._foreach_add_(tensors, [slot.part(rows) for slot in slots])
 
     def _tensors(self) -> list[Tensor]:
-        return [slot.parameter.detach() for slot in self.owners.values()]
+        return [slot.numbers.detach() for slot in self.owners.values()]
 
     @property
     def ties(self) -> dict[str, str]:
@@ -156,7 +162,7 @@ class Weights:
                 )
 
     def _where(self) -> list[int]:
-        return [slot.parameter.data_ptr() for slot in self.slots.values()]
+        return [slot.numbers.data_ptr() for slot in self.slots.values()]
 
     def _refuse_averaged(self) -> None:
         if self._averaged_elsewhere() is None:
@@ -178,32 +184,35 @@ class Weights:
         return None
 
     def _owning(self) -> dict[str, Tensor]:
-        return {name: slot.parameter for name, slot in self.owners.items()}
+        return {name: slot.numbers for name, slot in self.owners.items()}
 
 
 def _laid_out(trained: Mapping[str, Tensor]) -> list[Slot]:
     """A slot for each parameter, in their order: the same on all processes."""
-    holders = owners(trained)
+    here = {name: shard(p) for name, p in trained.items()}
+    holders = owners(here)
     kinds: dict[tuple[torch.dtype, torch.device], int] = {}
     stops: list[int] = []
     own: dict[str, Slot] = {}
-    for name, p in trained.items():
+    for name, p in here.items():
         if holders[name] != name:
             continue
         row = kinds.setdefault((p.dtype, p.device), len(kinds))
         if row == len(stops):
             stops.append(0)
         start, stops[row] = stops[row], stops[row] + p.numel()
-        own[name] = Slot(name, p, name, row, start, stops[row], dense_stride(p))
+        own[name] = Slot(name, trained[name], name, row, start, stops[row], dense_stride(p))
     slots = []
-    for name, p in trained.items():
+    for name, p in here.items():
         slot = own[holders[name]]
         if slot.name != name:
-            whole = slot.parameter
+            whole = slot.numbers
             offset = (p.data_ptr() - whole.data_ptr()) // p.element_size()
             # What has gaps is tied only to what has the same.
             stride = p.stride() if whole.stride() == slot.stride else slot.stride
-            slot = slot._replace(name=name, parameter=p, start=slot.start + offset, stride=stride)
+            slot = slot._replace(
+                name=name, parameter=trained[name], start=slot.start + offset, stride=stride
+            )
         slots.append(slot)
     return slots
 

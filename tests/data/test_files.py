@@ -1,5 +1,8 @@
 """A user's tables and folders of images are the arrays that they were made of."""
 
+import io
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -104,6 +107,56 @@ def test_images_that_do_not_fit_are_refused(tmp_path):
         load("mine", tmp_path)
     images(tmp_path / "mine" / "test", 1, (5, 4), ["cow"])
     with pytest.raises(UserError, match="class 'cow' is not in"):
+        load("mine", tmp_path)
+
+
+def saved(folder, *tables):
+    """As Hugging Face's datasets 5.0 save a split: streams of batches, and their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"data-{k:05d}-of-{len(tables):05d}.arrow" for k in range(len(tables))]
+    for name, each in zip(names, tables, strict=True):
+        with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_stream(sink, each.schema) as f:
+            f.write_table(each)
+    state = {"_data_files": [{"filename": name} for name in names], "_split": folder.name}
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def test_a_saved_data_set_of_hugging_face_is_its_columns(tmp_path):
+    numbers = DRAWS.standard_normal((4, 6, 2)).astype("f4")
+    tables = [pa.table({"a": x[:, 0], "label": [0, 1, 2] * 2, "b": x[:, 1]}) for x in numbers]
+    saved(tmp_path / "mine" / "train", *tables[:3])
+    saved(tmp_path / "mine" / "test", tables[3])
+    found = load("mine", tmp_path)
+    np.testing.assert_array_equal(found.train_inputs, np.concatenate(numbers[:3]))
+    np.testing.assert_array_equal(found.test_inputs, numbers[3])
+    assert found.train_labels.tolist() == [0, 1, 2] * 6
+    saved(tmp_path / "mine" / "test", tables[3].drop_columns("b"))
+    with pytest.raises(UserError, match="its columns are not those of"):
+        load("mine", tmp_path)
+    (tmp_path / "mine" / "train" / "state.json").write_text("{}")
+    with pytest.raises(CorruptDataError, match="not a saved data set"):
+        load("mine", tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3)])
+def test_a_saved_data_set_of_images_is_its_pixels(tmp_path, shape):
+    def cell(pixels):
+        Image.fromarray(pixels).save(file := io.BytesIO(), "PNG")
+        return {"bytes": file.getvalue(), "path": None}
+
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pixels = DRAWS.integers(256, size=(2, 6, *shape), dtype=np.uint8)
+    for name, part in zip(("train", "validation"), pixels, strict=True):
+        images = pa.array([cell(p) for p in part], kind)
+        saved(tmp_path / "mine" / name, pa.table({"image": images, "label": ["b", "a"] * 3}))
+    found = load("mine", tmp_path)
+    axes = (0, 3, 1, 2) if len(shape) == 3 else (0, 1, 2)
+    np.testing.assert_array_equal(found.train_inputs, pixels[0].transpose(axes))
+    np.testing.assert_array_equal(found.test_inputs, pixels[1].transpose(axes))
+    assert found.test_labels.tolist() == [1, 0] * 3
+    broken = pa.table({"image": pa.array([{"bytes": b"no", "path": None}], kind), "label": ["a"]})
+    saved(tmp_path / "mine" / "validation", broken)
+    with pytest.raises(CorruptDataError, match="image 0: not an image"):
         load("mine", tmp_path)
 
 

@@ -109,3 +109,24 @@ def test_lightning_needs_no_adapter_on_two_processes():
     batches = 1437 // 2 // 32
     assert (n, int(steps)) == ("2", 6 * batches // 2)  # two batches are one step
     assert float(accuracy) > 80
+
+
+@pytest.mark.slow  # importing transformers takes most of it
+@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.skipif(
+    None in (find_spec("transformers"), find_spec("accelerate")), reason="they are not installed"
+)
+def test_hugging_faces_loops_stop_together_and_go_on_bit_for_bit(tmp_path):
+    """The Trainer by the adapter of the example, accelerate by none."""
+    script = str(Path(__file__).with_name("frameworks.py"))
+    text = output(launch.find_mpirun(), "-n", "2", sys.executable, script, str(tmp_path))
+    found = re.findall(r"^(\w+) \[(.*), (.*)\] (\S+)$", text, re.M)
+    assert [(name, float(a), float(b), float(d)) for name, a, b, d in found] == [
+        ("trainer", 1, 1, 0),
+        ("accelerate", 1, 1, 0),
+    ]
+    bits = [float(b) for b in re.findall(r"([\d.]+) bits per byte, mean model of n = 2", text)]
+    accuracies = [float(a) for a in re.findall(r"mean model, n = 2: ([\d.]+)%", text)]
+    assert bits[0] == bits[2] < bits[1] < 8  # bits of a byte of which nothing is known
+    assert len(accuracies) == 2 + 1 + 1
+    assert accuracies[0] == accuracies[2] < accuracies[1] == accuracies[3]

@@ -142,7 +142,7 @@ def _store_by_environment(how: Launched) -> "Store":
 
 
 def slurm_address() -> tuple[str, int]:
-    """Host and port at which the processes of a Slurm step meet. Not yet tried on a cluster.
+    """Host and port at which the processes of a Slurm step meet. Tried on one node only.
 
     Raises:
         ValueError: Slurm has not said on which hosts the job runs.

@@ -1,0 +1,127 @@
+"""Learners of several processes, as a communicator between them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from gossip.comm.base import Communicator, Decode, Pending
+from gossip.comm.by_identity import ByIdentity
+from gossip.comm.startup.together import on_all
+from gossip.errors import UserError
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+class Meshed:
+    r"""n learners of s processes each: processes of the same place talk to each other.
+
+    Process r is place p(r) of learner j(r). A mixing matrix W [n, n] between learners is, between
+    processes,
+
+    .. math:: W'_{rq} = W_{j(r) j(q)} \text{ where } p(r) = p(q), \text{ else } 0.
+
+    What belongs to a learner, such as a squared norm, is the sum over its processes. Collective
+    over all processes, as every communicator.
+
+    Args:
+        world: of all processes, each hosting one row.
+        mesh: of one dimension, the processes that have this process's place, by learner.
+
+    Raises:
+        UserError: the mesh is not one of such places; on all processes.
+    """
+
+    def __init__(self, world: Communicator, mesh: "DeviceMesh") -> None:
+        self._world = world
+        own = on_all(world, lambda: _ranks(mesh, world.process))
+        places: list[list[int]] = world.share(own)
+        on_all(world, lambda: _check_places(places))
+        self._places = places
+        self.n = len(own)
+        self.process = own.index(world.process)
+        self.hosted = range(self.process, self.process + 1)
+        self.processes = world.processes
+        self.traffic = world.traffic
+        self._learner_of = torch.tensor([ranks.index(r) for r, ranks in enumerate(places)])
+        self._lifted = ByIdentity(self._lift)
+        self._all = csr_array(np.full((self.n, self.n), 1 / self.n))
+        self._first = csr_array(np.eye(1, self.n).repeat(self.n, axis=0))
+
+    def _lift(self, w: csr_array) -> csr_array:
+        """W' of W."""
+        rows, columns = w.nonzero()
+        values = np.asarray(w[rows, columns])
+        lifted = [
+            (r, ranks[k], value)
+            for r, ranks in enumerate(self._places)
+            for j, k, value in zip(rows, columns, values, strict=True)
+            if ranks[j] == r
+        ]
+        at, of, numbers = zip(*lifted, strict=True)
+        size = len(self._places)
+        return csr_array((numbers, (at, of)), shape=(size, size))
+
+    def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
+        """W X, of the part that is here."""
+        return self._world.start_mix(x, self._lifted(w), decode)
+
+    def new_rows(self, like: Tensor) -> Tensor:
+        """As between all processes."""
+        return self._world.new_rows(like)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Over the learners, of the part that is here; the same bits on all of them."""
+        row = x.reshape(1, -1).contiguous()
+        if self.n > 1:
+            row = self.start_mix(row, self._all)()
+            row = self.start_mix(row.contiguous(), self._first)()
+        return row.reshape(x.shape[1:])
+
+    def patient(self) -> None:
+        """As between all processes."""
+        self._world.patient()
+
+    def gather(self, x: Tensor) -> Tensor:
+        """[n, ...]: of each learner the sum over its processes."""
+        each = self._world.gather(x)
+        total = each.new_zeros(self.n, *each.shape[1:])
+        return total.index_add_(0, self._learner_of.to(each.device), each)
+
+    def share(self, value: Any) -> list[Any]:
+        """Every process's, not every learner's."""
+        return self._world.share(value)
+
+    def lost(self, error: BaseException) -> bool:
+        """As between all processes."""
+        return self._world.lost(error)
+
+    def survivors(self) -> None:
+        """A learner that has lost a part of itself does not go on."""
+
+
+def _ranks(mesh: "DeviceMesh", process: int) -> list[int]:
+    """The processes of this one's place, by learner."""
+    if not hasattr(mesh, "mesh") or mesh.mesh.ndim != 1:
+        raise UserError(
+            f"mesh={mesh!r}: give one dimension of a torch DeviceMesh, the processes that have the "
+            'same part of each learner, such as mesh["learner"] of init_device_mesh("cpu", (2, 2), '
+            'mesh_dim_names=("learner", "shard"))'
+        )
+    ranks = [int(rank) for rank in mesh.mesh.tolist()]
+    if process not in ranks:
+        raise UserError(f"mesh={mesh!r} leaves out process {process}: each has to be in a learner")
+    return ranks
+
+
+def _check_places(places: list[list[int]]) -> None:
+    """Each process is in one place, with the same others there, and learners are equally large."""
+    agreed = all(places[q] == ranks for ranks in places for q in ranks)
+    if not agreed or len({len(ranks) for ranks in places}) > 1:
+        raise UserError(
+            f"the mesh says {places} of the processes that share a place: each has to be in one "
+            "place, all of which have a process of every learner"
+        )
