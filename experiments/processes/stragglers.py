@@ -10,9 +10,12 @@ common step and n / sum_j(1 / sigma_j) = 1.04 for AD-PSGD; under the second 2.69
 DPSGD on a ring, 1.5 where nobody waits.
 """
 
+import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ import tyro
 
 from experiments.common import tables
 from experiments.common.command import guarded
-from experiments.processes.jobs import N, launched
+from experiments.processes.jobs import N, launched, processes_of
 from gossip import trace
 from gossip.storage import folder
 from topologies.terminal import lossy_output
@@ -52,6 +55,9 @@ class Command:
 
     steps: int = 200
     """Steps of each run; for AD-PSGD, gradients per learner."""
+    niceness: int = 0
+    """Of the processes once they train; below 0 (root) they go before what else the machine does,
+    so that a shared one can be used."""
 
 
 @lossy_output()
@@ -68,20 +74,21 @@ def run(options: Command) -> None:
     rows = []
     for model in MODELS:
         for algorithm in ALGORITHMS:
-            rows.append(timed(algorithm, model, options.steps))
+            rows.append(timed(algorithm, model, options))
             print(rows[-1], file=sys.stderr)
     tables.write(rows, TABLE)
 
 
-def timed(algorithm: str, model: str, steps: int) -> dict[str, object]:
+def timed(algorithm: str, model: str, options: Command) -> dict[str, object]:
     """One run, as a row of the table."""
+    steps = options.steps
     out = FOLDER / f"{list(MODELS).index(model)}-{list(ALGORITHMS).index(algorithm)}"
     shutil.rmtree(out, ignore_errors=True)
     arguments = (
         f"{ALGORITHMS[algorithm]} {MODELS[model]} --straggler-seconds {SECONDS} --steps {steps} "
         f"--monitor cheap --monitor-every {steps} --checkpoint-keep 0"
     )
-    launched(arguments.split(), out)
+    launched(arguments.split(), out, partial(_raise, out, options.niceness))
     table, summary = trace.load(out), folder.read_summary(out)
     seconds = trace.column(table, "seconds")
     # From the first row to the last: the first step also waits for the slowest to have started.
@@ -96,6 +103,16 @@ def timed(algorithm: str, model: str, steps: int) -> dict[str, object]:
         "staleness_mean": _largest(trace.column(table, "staleness_mean")),
         "test_error": summary["test_error"],
     }
+
+
+def _raise(out: Path, niceness: int, newest: int) -> None:
+    """Give every thread of the processes that train into the folder another niceness."""
+    if not niceness or newest < 0:
+        return
+    for process in processes_of(out):
+        with suppress(OSError):  # it has ended meanwhile
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
 
 
 def _largest(values: np.ndarray) -> float:

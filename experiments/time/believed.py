@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from experiments.common.markdown import markdown
-from experiments.time.claims import Simgrid
+from experiments.time.claims import Simgrid, rest
 from experiments.time.rows import Row, of, worst
 from experiments.time.size import PARAMETERS
 
-UNDISTURBED = "nobody"
-"""Runs of real processes in which no learner is slow."""
 HOSTS = """\
 Two to eight network namespaces, each with a learner, on a bridge; MLP 784-200-10, {parameters:,}
 parameters, rows of {kilobytes:.0f} kB, batch 32. Rates are the kernel's (tc tbf) on both ends of
@@ -127,8 +125,9 @@ def hosts(rows: Sequence[Row]) -> str:
     return (
         "### Steps measured between hosts\n\n"
         + HOSTS.format(parameters=PARAMETERS, kilobytes=4 * PARAMETERS / 1e3)
-        + f"\nFitted: a = {1e3 * constants['a']:.3f} ms, k = {constants['k']:.2f}, "
-        f"e = {constants['e']:.3f}.\n\n![measured](results/time_measured.png)\n\n"
+        + f"\nFitted: k = {constants['k']:.2f}, e = {constants['e']:.3f}, "
+        f"o = {1e6 * constants['o']:.3g} us, h = {1e9 * constants['h']:.2f} ns a byte, "
+        f"f = {1e9 * constants['f']:.2f} ns a byte.\n\n![measured](results/time_measured.png)\n\n"
         + markdown(["cells", "number", "median error", "worst"], second)
         + f"\n{EXPLAINED}"
         + "\nSeconds of a step as measured, and the prediction's error; \\* fitted:\n\n"
@@ -141,20 +140,18 @@ def real(rows: Sequence[Row]) -> str:
     found = of(rows, "real")
     if not found:
         return ""
-    lines, errors = [], []
+    seconds = {(row.name, row.how): second for row, second in rest(found)}
+    lines = []
     for row in found:
-        (still,) = of(found, "real", name=row.name, how=UNDISTURBED)
-        second = row.value + still.reference - still.value
         cells = [row.how, row.name, f"{row.reference:.2f}", f"{row.value:.2f}", _percent(row.error)]
-        if row is not still:
-            errors.append(second / row.reference - 1)
-            cells += [f"{second:.2f}", _percent(errors[-1])]
+        second = seconds.get((row.name, row.how))
+        if second is not None:
+            cells += [f"{second:.2f}", _percent(second / row.reference - 1)]
         lines.append([*cells, "", ""][:7])
-    middle = median(map(abs, errors))
     return (
         "### Stragglers of real processes\n\n"
         + REAL
-        + f"\nMedian error of the second prediction: {100 * middle:.0f} %.\n\n"
+        + "\n"
         + markdown(["slow", "", "measured", "predicted", "error", "and more", "error"], lines)
     )
 
