@@ -55,9 +55,9 @@ class Command:
 
     steps: int = 200
     """Steps of each run; for AD-PSGD, gradients per learner."""
-    niceness: int = 0
-    """Of the processes once they train; below 0 (root) they go before what else the machine does,
-    so that a shared one can be used."""
+    first: bool = False
+    """Once they train, the processes go before what else the machine does (root; SCHED_RR), so that
+    one can be used that has other work."""
 
 
 @lossy_output()
@@ -88,7 +88,7 @@ def timed(algorithm: str, model: str, options: Command) -> dict[str, object]:
         f"{ALGORITHMS[algorithm]} {MODELS[model]} --straggler-seconds {SECONDS} --steps {steps} "
         f"--monitor cheap --monitor-every {steps} --checkpoint-keep 0"
     )
-    launched(arguments.split(), out, partial(_raise, out, options.niceness))
+    launched(arguments.split(), out, partial(_raise, out) if options.first else _nothing)
     table, summary = trace.load(out), folder.read_summary(out)
     seconds = trace.column(table, "seconds")
     # From the first row to the last: the first step also waits for the slowest to have started.
@@ -105,14 +105,18 @@ def timed(algorithm: str, model: str, options: Command) -> dict[str, object]:
     }
 
 
-def _raise(out: Path, niceness: int, newest: int) -> None:
-    """Give every thread of the processes that train into the folder another niceness."""
-    if not niceness or newest < 0:
+def _raise(out: Path, newest: int) -> None:
+    """Let every thread of the processes that train into the folder go first."""
+    if newest < 0:
         return
     for process in processes_of(out):
         with suppress(OSError):  # it has ended meanwhile
             for thread in Path(f"/proc/{process}/task").iterdir():
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+                os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
+
+
+def _nothing(newest: int) -> None:
+    pass
 
 
 def _largest(values: np.ndarray) -> float:

@@ -39,15 +39,17 @@ CONGESTION = "cubic"
 WINDOW = 100
 """Segments that a connection sends at first before it waits: a row, which otherwise takes some
 round trips more until the connection has come to its speed, and with every loss again."""
-NICENESS = -10
-"""Of the learners and of the switch in user space: they go before what else the machine does."""
+FIRST = ("chrt", "--rr", "1")
+"""Learners and the switch in user space go before what else the machine does."""
 
 
 def why_not() -> str | None:
     """Why this machine cannot have such hosts; None: it can."""
     if os.geteuid() != 0:
         return "it needs root"
-    if missing := [name for name in ("ip", "tc", "sysctl", "ethtool") if which(name) is None]:
+    if missing := [
+        name for name in ("ip", "tc", "sysctl", "ethtool", "chrt") if which(name) is None
+    ]:
         return f"{missing[0]} is not installed"
     probe = "gossip-probe"
     try:
@@ -122,7 +124,7 @@ class Hosts:
 
 def _first(where: str) -> list[str]:
     """What a command line begins with that runs in a namespace and goes before others."""
-    return ["nice", "-n", str(NICENESS), "ip", "netns", "exec", where]
+    return [*FIRST, "ip", "netns", "exec", where]
 
 
 def name(j: int) -> str:

@@ -4,7 +4,8 @@ A cell of rate r and one-way delay D has alpha = k D and 1 / beta = e r: k is ho
 crosses the network before it is there (a protocol that asks first has more than one), e the share
 of the rate that rows get. Its hosts are one machine: a message of M bytes costs each of its ends
 o + M h seconds of the two cores that all share, and M f more where a process holds the frames. A
-gradient takes what it took without neighbours in the same cell, all learners at once.
+gradient takes what it took without neighbours in the same cell, where each learner had a core for
+its turn (SCHED_RR) and the others waited: together they take n / 2 of that.
 """
 
 import math
@@ -82,13 +83,14 @@ class Constants:
         return Network(name="hosts", links={"host": link}, learners_per_host=cell.n, cores=CORES)
 
     def predict(self, cell: Cell, compute: float) -> float:
-        """Seconds of a step."""
+        """Seconds of a step; `compute`: of a gradient that has a core for itself."""
+        network = self.network(cell)
         gossip = cell.variant in ("ring", "one-peer-exponential")
         made = Setting(
             pattern=Dpsgd.pattern if gossip else Ssgd.pattern,
             mixing=_graph(cell.variant if gossip else "ring", cell.n).matrix,
-            network=self.network(cell),
-            compute=Compute(cell.n, compute),
+            network=network,
+            compute=Compute(cell.n, compute * network.sharing),
             row_bytes=4.0 * PARAMETERS,
         )
         return simulate(made, STEPS).seconds_per_step
