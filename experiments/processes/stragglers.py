@@ -10,12 +10,9 @@ common step and n / sum_j(1 / sigma_j) = 1.04 for AD-PSGD; under the second 2.69
 DPSGD on a ring, 1.5 where nobody waits.
 """
 
-import os
 import shutil
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +20,7 @@ import tyro
 
 from experiments.common import tables
 from experiments.common.command import guarded
-from experiments.processes.jobs import N, launched, processes_of
+from experiments.processes.jobs import N, launched
 from gossip import trace
 from gossip.storage import folder
 from topologies.terminal import lossy_output
@@ -55,9 +52,6 @@ class Command:
 
     steps: int = 200
     """Steps of each run; for AD-PSGD, gradients per learner."""
-    first: bool = False
-    """Once they train, the processes go before what else the machine does (root; SCHED_RR), so that
-    one can be used that has other work."""
 
 
 @lossy_output()
@@ -74,21 +68,20 @@ def run(options: Command) -> None:
     rows = []
     for model in MODELS:
         for algorithm in ALGORITHMS:
-            rows.append(timed(algorithm, model, options))
+            rows.append(timed(algorithm, model, options.steps))
             print(rows[-1], file=sys.stderr)
     tables.write(rows, TABLE)
 
 
-def timed(algorithm: str, model: str, options: Command) -> dict[str, object]:
+def timed(algorithm: str, model: str, steps: int) -> dict[str, object]:
     """One run, as a row of the table."""
-    steps = options.steps
     out = FOLDER / f"{list(MODELS).index(model)}-{list(ALGORITHMS).index(algorithm)}"
     shutil.rmtree(out, ignore_errors=True)
     arguments = (
         f"{ALGORITHMS[algorithm]} {MODELS[model]} --straggler-seconds {SECONDS} --steps {steps} "
         f"--monitor cheap --monitor-every {steps} --checkpoint-keep 0"
     )
-    launched(arguments.split(), out, partial(_raise, out) if options.first else _nothing)
+    launched(arguments.split(), out)
     table, summary = trace.load(out), folder.read_summary(out)
     seconds = trace.column(table, "seconds")
     # From the first row to the last: the first step also waits for the slowest to have started.
@@ -103,20 +96,6 @@ def timed(algorithm: str, model: str, options: Command) -> dict[str, object]:
         "staleness_mean": _largest(trace.column(table, "staleness_mean")),
         "test_error": summary["test_error"],
     }
-
-
-def _raise(out: Path, newest: int) -> None:
-    """Let every thread of the processes that train into the folder go first."""
-    if newest < 0:
-        return
-    for process in processes_of(out):
-        with suppress(OSError):  # it has ended meanwhile
-            for thread in Path(f"/proc/{process}/task").iterdir():
-                os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
-
-
-def _nothing(newest: int) -> None:
-    pass
 
 
 def _largest(values: np.ndarray) -> float:
