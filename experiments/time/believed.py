@@ -23,16 +23,16 @@ then to look for the bandwidth. Our transport is Gloo, which DistributedDataPara
 alpha = k D and 1 / beta = e r for rate r and delay D. All hosts are one machine of two cores: a
 message of M bytes costs each end o + M h seconds of a core, and M f more where a process holds the
 frames ([the model](../docs/simulate.md#what-is-computed): `overhead`, `handling`, `cores`). The
-five constants are fitted to DPSGD on the ring and SSGD with 2 and 4 hosts; 8 hosts, the one-peer graph
-and DistributedDataParallel are predicted. A gradient takes what it took in the same cell, times the
-learners of a core.
+five constants are fitted to DPSGD on the ring and SSGD with 2 and 4 hosts; 8 hosts, the one-peer
+graph and DistributedDataParallel are predicted. A gradient takes what it took in the same cell,
+times the learners of a core.
 
 How it came about: a former series had alpha and beta alone, fitted at 10 and 100 Mbit/s, and missed
-the criterion with a median of 20.6 %, on steps that neighbours of the machine had lengthened. With shared cores,
-and fitted to today's cells, the same table gave 13.8 %. Model, cells to fit and the set-up above
-were committed before the series below; one was broken off before it whose raised niceness had no
-effect. That learners share cores for gradients, too, was added when the cells of 2 and 4 hosts had
-been read, before any error was computed.
+the criterion with a median of 20.6 %, on steps that neighbours of the machine had lengthened. With
+shared cores, and fitted to today's cells, the same table gave 13.8 %. Model, cells to fit and how
+turns are timed were committed before the series below; one was broken off before it whose raised
+niceness had no effect on this machine (SCHED_RR took its place). That learners share cores for
+gradients, too, was added when nearly all cells had been read, before any error was computed.
 """
 EXPLAINED = """\
 k = 2 is Gloo's: it asks the receiver before it sends, so a row is there after two crossings. Our
