@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PHASES = {
     "phase-step": "a step, n = {n}",
-    "phase-runs": "SSGD or DPSGD to one target, n = {n}",
+    "phase-runs": "to a common target, n = {n}",
     "phase-target": "one learner or many to a target",
 }
 """Table -> title of a phase diagram."""
