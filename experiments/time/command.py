@@ -15,7 +15,7 @@ import tyro
 from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
-from experiments.time import rows
+from experiments.time import rows, to_target
 from experiments.time.pictures import pictures
 from experiments.time.plan import PARTS
 from gossip.errors import one_of
@@ -47,7 +47,8 @@ def run(scale: Scale, part: str) -> None:
 
 
 def publish(scale: Scale) -> None:
-    """Draw the pictures of the table, if there is one."""
+    """Keep the errors of runs, and draw the pictures of the table, if there are any."""
+    to_target.publish(scale)
     found = rows.read(scale)
     for name, figure in pictures(found):
         save(figure, scale.results / name)

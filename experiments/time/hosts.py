@@ -25,15 +25,31 @@ BURST_SECONDS = 1e-3
 QUEUE = 100_000
 """Bytes that may wait for their turn, or what is under way in a round trip if that is more. Where
 megabytes wait, acknowledgements come after TCP's patience, and rows are sent twice."""
-SYSCTL = ("net.ipv4.tcp_slow_start_after_idle=0", "net.ipv4.tcp_no_metrics_save=1")
-"""A connection that computed for a while goes on as fast as it was, as on tuned hosts."""
+BUFFERS = "4096\t4194304\t33554432"
+SYSCTL = (
+    "net.ipv4.tcp_slow_start_after_idle=0",
+    "net.ipv4.tcp_no_metrics_save=1",
+    f"net.ipv4.tcp_rmem={BUFFERS}",
+    f"net.ipv4.tcp_wmem={BUFFERS}",
+)
+"""A connection that computed for a while goes on as fast as it was, and has room for more than is
+under way in a round trip, as on tuned hosts."""
+CONGESTION = "cubic"
+"""Linux's default, whatever this machine's is: bbr looks for the bandwidth by sending less."""
+WINDOW = 100
+"""Segments that a connection sends at first before it waits: a row, which otherwise takes some
+round trips more until the connection has come to its speed, and with every loss again."""
+FIRST = ("chrt", "--rr", "1")
+"""Learners and the switch in user space go before what else the machine does."""
 
 
 def why_not() -> str | None:
     """Why this machine cannot have such hosts; None: it can."""
     if os.geteuid() != 0:
         return "it needs root"
-    if missing := [name for name in ("ip", "tc", "sysctl", "ethtool") if which(name) is None]:
+    if missing := [
+        name for name in ("ip", "tc", "sysctl", "ethtool", "chrt") if which(name) is None
+    ]:
         return f"{missing[0]} is not installed"
     probe = "gossip-probe"
     try:
@@ -84,7 +100,7 @@ class Hosts:
 
     def command(self, j: int, words: Sequence[str]) -> list[str]:
         """A command line that runs on host j."""
-        return ["ip", "netns", "exec", name(j), *words]
+        return [*_first(name(j)), *words]
 
     def _delay(self, seconds: float) -> None:
         ports = [f"port{j}" for j in range(self.n)]
@@ -92,7 +108,7 @@ class Hosts:
             _sh(f"ip -n {SWITCH} link set {port} nomaster")
         words = [sys.executable, "-m", "experiments.time.forward", str(seconds), *ports]
         self._switch = subprocess.Popen(
-            ["ip", "netns", "exec", SWITCH, *words], stdout=subprocess.PIPE, text=True
+            [*_first(SWITCH), *words], stdout=subprocess.PIPE, text=True
         )
         assert self._switch.stdout is not None
         self._switch.stdout.readline()
@@ -104,6 +120,11 @@ class Hosts:
             self._switch = None
         for j in range(self.n):
             _sh(f"ip -n {SWITCH} link set port{j} master bridge")
+
+
+def _first(where: str) -> list[str]:
+    """What a command line begins with that runs in a namespace and goes before others."""
+    return [*FIRST, "ip", "netns", "exec", where]
 
 
 def name(j: int) -> str:
@@ -148,9 +169,10 @@ def _add(j: int) -> None:
     _sh(f"ip -n {SWITCH} link set port{j} master bridge")
     _sh(f"ip -n {host} addr add {address(j)}/24 dev eth0")
     # A receiver that waits 40 ms before it acknowledges holds up the end of every row.
-    _sh(f"ip -n {host} route replace {NETWORK}.0/24 dev eth0 src {address(j)} quickack 1")
+    route = f"{NETWORK}.0/24 dev eth0 src {address(j)} quickack 1 congctl {CONGESTION}"
+    _sh(f"ip -n {host} route replace {route} initcwnd {WINDOW} initrwnd {WINDOW}")
     for setting in SYSCTL:
-        _sh(f"ip netns exec {host} sysctl -qw {setting}")
+        _run("ip", "netns", "exec", host, "sysctl", "-qw", setting)
 
 
 def _down(n: int) -> None:
@@ -161,4 +183,8 @@ def _down(n: int) -> None:
 
 
 def _sh(words: str) -> None:
-    subprocess.run(words.split(), check=True, capture_output=True, text=True)
+    _run(*words.split())
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, text=True)

@@ -1,6 +1,6 @@
 """Steps are timed on 2 to 8 hosts of this machine, at several rates and delays: needs root.
 
-python -m experiments.time.netns    about 10 minutes on 2 quiet cores; goes on where it was stopped
+python -m experiments.time.netns    about 15 minutes on 2 cores; goes on where it was stopped
 
 A row of the table is kept as soon as it is measured. Rates are the kernel's (tbf); so would delays
 be (netem), but where the kernel has none a process holds the frames, and the table says which.
@@ -11,9 +11,10 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 import tyro
@@ -27,10 +28,13 @@ from topologies.terminal import lossy_output
 
 PORT = 29_500
 TABLE = Path(__file__).parents[1] / "results" / NETNS
-TOTAL_SECONDS = 1.0
-"""About how long the timed steps of a cell take."""
-LEAST_STEPS = 5
-"""Of which the median is taken, however long they last."""
+TURN_SECONDS = 0.4
+"""About how long the timed steps of one turn take."""
+LEAST_STEPS, MOST_STEPS = 3, 25
+"""Of a turn, of which the median is taken."""
+SLOW, SLOW_TURNS, TURNS = 0.3, 2, 4
+"""How often each variant has its turn, if a step takes so many seconds and if it takes less. The
+fastest turn counts: others of this machine only make steps longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,19 +97,36 @@ def _key(row: Mapping[str, object]) -> tuple[float | str, ...]:
 def _measured(
     made: hosts.Hosts, ranks: "list[subprocess.Popen[str]]", cells: list[Cell]
 ) -> Iterator[dict[str, object]]:
-    shaped = None
-    for cell in cells:
-        if shaped != (shaped := (cell.mbits, cell.delay_ms)):
-            made.shape(1e6 * cell.mbits, 1e-3 * cell.delay_ms)
-        once = _ask(ranks, cell.variant, 1)
-        steps = max(LEAST_STEPS, min(50, round(TOTAL_SECONDS / once)))
-        yield {
-            **asdict(cell),
-            "steps": steps,
-            "seconds": _ask(ranks, cell.variant, steps),
-            "delayed_by": "-" if not cell.delay_ms else "user space",
-            "load": os.getloadavg()[0],
-        }
+    for (mbits, delay_ms), group in groupby(cells, lambda cell: (cell.mbits, cell.delay_ms)):
+        made.shape(1e6 * mbits, 1e-3 * delay_ms)
+        there = list(group)
+        turns = _turns(ranks, [cell.variant for cell in there])
+        for cell in there:
+            yield {
+                **asdict(cell),
+                "turns": len(turns[cell.variant]),
+                "seconds": min(turns[cell.variant]),
+                "slowest_turn": max(turns[cell.variant]),
+                "delayed_by": "-" if not delay_ms else "user space",
+                "load": os.getloadavg()[0],
+            }
+
+
+def _turns(ranks: "list[subprocess.Popen[str]]", variants: Sequence[str]) -> dict[str, list[float]]:
+    """Seconds of a step in every turn of each variant; all have their first turn before a second.
+
+    A disturbance that lasts longer than a turn so meets one turn of several variants, and not all
+    turns of one.
+    """
+    once = {variant: _ask(ranks, variant, 1) for variant in variants}
+    found: dict[str, list[float]] = {variant: [] for variant in variants}
+    for turn in range(TURNS):
+        for variant in variants:
+            if turn < (SLOW_TURNS if once[variant] > SLOW else TURNS):
+                steps = round(TURN_SECONDS / once[variant])
+                steps = max(LEAST_STEPS, min(MOST_STEPS, steps))
+                found[variant].append(_ask(ranks, variant, steps))
+    return found
 
 
 def _ask(ranks: "list[subprocess.Popen[str]]", variant: str, steps: int) -> float:

@@ -11,6 +11,13 @@ from experiments.time.rows import Row, of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PHASES = {
+    "phase-step": "a step, n = {n}",
+    "phase-runs": "to a common target, n = {n}",
+    "phase-target": "one learner or many to a target",
+}
+"""Table -> title of a phase diagram."""
+
 
 def pictures(rows: Sequence[Row]) -> Iterator[tuple[str, "Figure"]]:
     """Name and figure of everything that there are rows for."""
@@ -40,20 +47,22 @@ def _stragglers(rows: Sequence[Row]) -> "Figure":
 
 def _phases(rows: Sequence[Row]) -> "Figure":
     """Who is fastest over bandwidth and latency, an axes for each table and n."""
-    cases = dict.fromkeys(
-        (table, row.n) for table in ("phase-step", "phase-target") for row in of(rows, table)
-    )
-    with new_figure(3.4 * len(cases), 3.9) as figure:
-        panels = figure.subplots(1, len(cases), squeeze=False)[0]
+    cases = list(dict.fromkeys((table, row.n) for table in PHASES for row in of(rows, table)))
+    columns = min(len(cases), 3)
+    lines = -(-len(cases) // columns)
+    with new_figure(3.5 * columns, 3.9 * lines) as figure:
+        panels = figure.subplots(lines, columns, squeeze=False).ravel()
         names = sorted({row.name for table, n in cases for row in of(rows, table, n=n)})
-        for axes, (table, n) in zip(panels, cases, strict=True):
+        for axes in panels[len(cases) :]:
+            axes.set_axis_off()
+        for axes, (table, n) in zip(panels, cases, strict=False):
             found = of(rows, table, n=n)
             for k, name in enumerate(names):
                 part = [row for row in found if row.name == name]
                 if part:
                     x, y = ([getattr(r, a) for r in part] for a in ("bandwidth", "latency"))
-                    axes.loglog(x, y, "s", ms=7, color=f"C{k}", label=name)
-            axes.set_title(f"a step, n = {n}" if table == "phase-step" else "to a target")
+                    axes.loglog(x, y, "s", ms=9, color=f"C{k}", label=name)
+            axes.set_title(PHASES[table].format(n=n))
             axes.set(xlabel="bandwidth, bit/s", ylabel="latency, s")
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize="small")
     return figure

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from experiments.common.scale import Scale
-from experiments.time import measured, papers, real_runs, simulated
+from experiments.time import measured, papers, phases, real_runs, simulated
 from experiments.time.rows import Row
 from experiments.time.size import study
 
@@ -12,7 +12,7 @@ PARTS: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "closed": lambda scale: simulated.closed(study(scale)),
     "stragglers": lambda scale: simulated.stragglers(study(scale)),
     "scaling": lambda scale: simulated.scaling(study(scale)),
-    "phase": lambda scale: simulated.phase(study(scale)),
+    "phase": phases.phase,
     "measured": measured.rows,
     "real": real_runs.rows,
 }

@@ -21,7 +21,7 @@ from experiments.time.size import BATCH, WIDTHS
 from gossip.comm.transports.gloo import Gloo
 from gossip.config import Model
 
-WARM = 3
+WARM = 2
 """Steps before those that are timed: connections come up to their speed."""
 
 

@@ -13,7 +13,10 @@ from experiments.time.simulated import Step
 from gossip.simulate.presets import network
 from gossip.simulate.scenario import Machines
 
-TABLE, N, STEPS = "stragglers.csv", 16, 200
+TABLES = {"real": "stragglers.csv", "real-again": "stragglers_again.csv"}
+"""Two series: one on a quiet machine, of before stragglers were drawn at addresses by learner, and
+one of today's draws, on a busy machine."""
+N, STEPS = 16, 200
 CHOICES = {
     "SSGD": "SSGD",
     "DPSGD, ring": "DPSGD, ring",
@@ -32,15 +35,16 @@ MODELS = {
 def rows(scale: Scale) -> Iterator[Row]:
     """A prediction for each run of the table, in units of c; none if there is no table."""
     machines = Machines(network=network("ideal"), seconds=1.0)
-    for row in tables.read(scale.results / TABLE):
-        straggler = MODELS[row["slow"]]
-        seconds = Step(CHOICES[row["algorithm"]], N, machines, 0.0, straggler).seconds(STEPS)
-        yield Row(
-            part="real",
-            table="real",
-            name=row["algorithm"],
-            how=row["slow"],
-            n=N,
-            value=seconds,
-            reference=float(row["c_per_step"]),
-        )
+    for table, file in TABLES.items():
+        for row in tables.read(scale.results / file):
+            straggler = MODELS[row["slow"]]
+            step = Step(CHOICES[row["algorithm"]], N, machines, 0.0, straggler)
+            yield Row(
+                part="real",
+                table=table,
+                name=row["algorithm"],
+                how=row["slow"],
+                n=N,
+                value=step.seconds(STEPS),
+                reference=float(row["c_per_step"]),
+            )

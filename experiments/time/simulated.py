@@ -1,18 +1,10 @@
-"""Lines and diagrams of the simulator: closed forms, stragglers, weak scaling, phase diagrams."""
+"""Lines of the simulator: closed forms, stragglers, weak scaling."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from statistics import fmean
 
-import numpy as np
-
-from experiments.common.scale import FULL as ALL
-from experiments.lena.plan import study as lena_study
-from experiments.lena.rows import read_csv
-from experiments.lena.tables import Rows
-from experiments.rivals.plan import RIVALS, tuned_rows
 from experiments.time.papers import FLOPS
 from experiments.time.rows import Row
 from experiments.time.size import Size
@@ -21,7 +13,6 @@ from gossip.config.reliability import Reliability
 from gossip.simulate import scenario
 from gossip.simulate.collectives import all_reduce
 from gossip.simulate.engine import simulate
-from gossip.simulate.network import Network
 from gossip.simulate.presets import network, uniform
 from gossip.simulate.scenario import Machines
 from gossip.simulate.timeline import Timeline
@@ -45,14 +36,6 @@ M, ALPHA = 1e8, 5e-6
 """Of the closed forms: bytes and latency."""
 FLOP_PER_SECOND, SAMPLES = 1e13, 32
 """What a learner reaches, and its samples, in weak scaling."""
-BANDWIDTHS, LATENCIES = (1e7, 1e13), (1e-6, 1e-1)
-"""Ends of the axes of the phase diagrams, bits per second and seconds."""
-COMPUTE, PARAMETERS = 0.1, 25.6e6
-"""Of the phase diagrams by seconds per step: ResNet-50."""
-AS_FAST = 0.01
-"""Relative difference of seconds that does not count: then the exact average wins."""
-TUNED = "lamb"
-"""The method of the rivals' study that came to the easier target with 16 learners and with 64."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +53,10 @@ class Step:
     def seconds(self, steps: int) -> float:
         """Per step, on average."""
         return self._timeline(steps).seconds_per_step
+
+    def ends(self, steps: int) -> list[float]:
+        """When all learners have ended each step."""
+        return self._timeline(steps).last.tolist()
 
     def steady(self, steps: int) -> float:
         """Per step, in the second half: without what the common start has brought."""
@@ -152,67 +139,3 @@ def scaling(size: Size) -> Iterator[Row]:
                 n=n,
                 value=compute / seconds,
             )
-
-
-def phase(size: Size) -> Iterator[Row]:
-    """Who is fastest over bandwidth and latency: by a step, and to a target that runs came to."""
-    for n in size.phase_learners:
-        costs = {
-            "SSGD, ring": ("SSGD", "ring"),
-            "SSGD, halving-doubling": ("SSGD", "halving-doubling"),
-            "DPSGD, ring": ("DPSGD, ring", "ring"),
-            "DPSGD, one-peer": ("DPSGD, one-peer", "ring"),
-        }
-        for net in _nets(size):
-            machines = Machines(network=net, seconds=COMPUTE)
-            seconds = {
-                label: Step(choice, n, machines, 4 * PARAMETERS, how=how).seconds(4)
-                for label, (choice, how) in costs.items()
-            }
-            yield _winner("phase-step", n, net, seconds)
-    yield from _to_target(size)
-
-
-def _to_target(size: Size) -> Iterator[Row]:
-    """One learner or many: updates to the easier target, as recorded, times simulated seconds."""
-    found = Rows(lena_study(ALL), read_csv(ALL.results / "rivals.csv"))
-    alone = found.singles()
-    compute = fmean(row.seconds / row.updates for row in alone)
-    groups = {n: tuned_rows(found, TUNED, n) for n in found.study.rival_learners}
-    row_bytes = {
-        n: rows[0].bytes_per_step / (2 * (n - 1) / n) for n, rows in groups.items() if rows
-    }
-    for net in _nets(size):
-        machines = Machines(network=net, seconds=compute)
-        seconds = {"1 learner": compute * fmean(row.easy_updates for row in alone)}
-        for n, m in row_bytes.items():
-            step = Step("SSGD", n, machines, m, how="halving-doubling").seconds(4)
-            label = f"{n} learners, {RIVALS[TUNED].label}"
-            seconds[label] = step * fmean(row.easy_updates for row in groups[n])
-        yield _winner("phase-target", max(row_bytes), net, seconds)
-
-
-def _nets(size: Size) -> Iterator[Network]:
-    points = size.phase_points
-    for latency, bits in product(
-        np.geomspace(*LATENCIES, points), np.geomspace(*BANDWIDTHS, points)
-    ):
-        yield uniform("grid", float(latency), float(bits) / 8)
-
-
-def _winner(table: str, n: int, net: Network, seconds: dict[str, float]) -> Row:
-    """The fastest; of those within AS_FAST of it the first named. `reference`: the next best."""
-    best = min(seconds.values())
-    name = next(k for k, s in seconds.items() if s <= best * (1 + AS_FAST))
-    others = [s for k, s in seconds.items() if k.split(",")[0] != name.split(",")[0]]
-    link = net.links["rack"]
-    return Row(
-        part="phase",
-        table=table,
-        name=name,
-        n=n,
-        bandwidth=8 * link.up,
-        latency=link.latency,
-        value=seconds[name],
-        reference=min(others, default=math.nan),
-    )

@@ -12,6 +12,8 @@ MEASURED = ("compute", "ring", "one-peer-exponential", "ssgd", "ddp")
 """Steps that are timed: a gradient alone, DPSGD on two graphs, SSGD, DistributedDataParallel."""
 NETNS, SIMGRID, SIMULATED = "time_netns.csv", "time_simgrid.csv", "time.csv"
 """Tables: measured between hosts, by SimGrid, and by our simulator."""
+RUNS = "time_runs.csv"
+"""Table of the errors of recorded runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +30,26 @@ class Size:
     """Of the phase diagrams."""
     phase_points: int = 13
     """On each axis of a phase diagram."""
+    target_learners: tuple[int, ...] = (4, 16)
+    target_alphas: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8)
+    target_seeds: int = 2
+    """Of the runs to a common target."""
     hosts: tuple[int, ...] = (2, 4, 8)
     mbits: tuple[float, ...] = (10.0, 100.0, 1000.0)
     delays_ms: tuple[float, ...] = (0.0, 5.0, 50.0)
 
 
 FULL = Size()
-SMOKE = Size(learners=(4,), steps=3, workers=(2,), phase_learners=(4,), phase_points=2)
+SMOKE = Size(
+    learners=(4,),
+    steps=3,
+    workers=(2,),
+    phase_learners=(4,),
+    phase_points=2,
+    target_learners=(4,),
+    target_alphas=(0.1,),
+    target_seeds=1,
+)
 
 
 def study(scale: Scale) -> Size:

@@ -33,6 +33,8 @@ class Cost:
     seconds: float
     """From when the last learner comes to it until all have it."""
     sent: Sent
+    handling: float = 0.0
+    """Of these, those in which the busiest learner's processor is occupied with messages."""
 
 
 Stages = Callable[[int, float, Network], Iterator[Stage]]
@@ -59,17 +61,21 @@ def staged(stages: Stages, n: int, row_bytes: float, network: Network) -> Cost:
     """Stages one after the other, each of which waits for its slowest message.
 
     Where links have jitter, m messages at once wait for the latest of them, H_m times its mean in
-    expectation.
+    expectation. No stage is shorter than what its messages cost the busiest processor.
     """
-    seconds, sent = 0.0, NOTHING
+    seconds, sent, handling = 0.0, NOTHING, 0.0
     for stage in stages(n, row_bytes, network):
         arrival = network.seconds(stage.senders, stage.receivers, stage.bytes)
         late = network.jitter(stage.senders, stage.receivers).max() * _harmonic(len(arrival))
-        seconds += stage.times * (float(arrival.max()) + late)
+        work = 0.0
+        if network.has_handling:
+            work = float(network.handling(n, stage.senders, stage.receivers, stage.bytes).max())
+        handling += stage.times * work
+        seconds += stage.times * max(float(arrival.max()) + late, work)
         seconds += stage.reduced * stage.bytes * network.reduce
         messages = stage.times * len(stage.senders) / n
         sent += Sent(messages, messages * stage.bytes)
-    return Cost(seconds, sent)
+    return Cost(seconds, sent, handling)
 
 
 def parameter_server(n: int, row_bytes: float, network: Network, servers: int = 1) -> Cost:
@@ -82,7 +88,9 @@ def parameter_server(n: int, row_bytes: float, network: Network, servers: int = 
     into = link.seconds(row_bytes, np.array([1.0]), share, serial=False)
     back = link.seconds(row_bytes, share, np.array([1.0]), serial=False)
     late = 2 * link.jitter * _harmonic(n)
-    return Cost(float(into[0] + back[0]) + late, Sent(2.0, 2 * row_bytes))
+    work = link.work(row_bytes) * max(float(share[0]) / max(network.cores, 1.0), network.sharing)
+    seconds = max(float(into[0]) + late / 2, work) + max(float(back[0]) + late / 2, work)
+    return Cost(seconds, Sent(2.0, 2 * row_bytes), 2 * network.sharing * link.work(row_bytes))
 
 
 def ring(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:

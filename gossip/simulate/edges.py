@@ -32,6 +32,8 @@ class Edges:
     """Mean delay of each beside that, [edges]."""
     adding: NDArray[np.float64]
     """Seconds to add what has arrived, [n]."""
+    handling: NDArray[np.float64] | None
+    """Seconds in which messages keep each learner's processor busy, [n]; None: none."""
     sent: Sent
 
     def arrive(self, ready: NDArray[np.float64], late: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -46,6 +48,8 @@ class Edges:
             arrival = ready[self.senders] + self.seconds + late
             last = np.maximum.reduceat(arrival, self.starts)
             end[self.receivers] = np.maximum(end[self.receivers], last)
+        if self.handling is not None:
+            end = np.maximum(end, ready + self.handling)
         return end + self.adding
 
     def late(self, seed: int, t: int) -> NDArray[np.float64]:
@@ -72,6 +76,7 @@ def edges(w: csr_array, row_bytes: float, network: Network) -> Edges:
         network.seconds(senders, receivers, row_bytes) if len(senders) else np.zeros(0),
         network.jitter(senders, receivers) if network.has_jitter else None,
         into.astype(np.float64) * (row_bytes * network.reduce),
+        network.handling(n, senders, receivers, row_bytes) if network.has_handling else None,
         mix(messages(w), row_bytes),
     )
 

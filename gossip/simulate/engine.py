@@ -7,7 +7,8 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 - Mean: max_k S_k + T_allreduce
 - Exchange: as Mix, with all others as in-neighbours
 - Partner: as Mix, with one other, drawn anew
-- Overlapped: the later of the two, both begun at S_j
+- Overlapped: the later of the two, both begun at S_j, and not before C_j and what messages cost the
+  learner's processor have been done one after the other
 - Every: its phase in every k-th step, nothing in the others; Until: in the first steps
 
 Each costs O(n deg) a step; nothing of a step is kept but sums.
@@ -54,6 +55,8 @@ class _Common:
         self._pairs: dict[float, Remembered] = {}
         self.sent = NOTHING
         self.busy = np.zeros(setting.n)
+        self._work = np.zeros(setting.n)
+        """Seconds in which processors were occupied in the phases that overlap."""
 
     def run(self, steps: int) -> Timeline:
         ready = np.zeros(self._setting.n)
@@ -72,6 +75,7 @@ class _Common:
             case phases.Gradient():
                 seconds = self._setting.compute.at(t)
                 self.busy += seconds
+                self._work = self._work + seconds
                 return ready + seconds
             case phases.Mix(rows=rows, numbers=numbers):
                 return self._arrived(self._mix(rows, numbers).at(t), ready, t)
@@ -82,17 +86,22 @@ class _Common:
             case phases.Mean(rows=rows, numbers=numbers):
                 cost = self._mean(rows * self._setting.row_bytes + NUMBER * numbers)
                 self.sent += cost.sent
+                self._work = self._work + cost.handling
                 return np.full_like(ready, ready.max() + cost.seconds)
             case phases.Every(phase=inner):
                 return self._after(inner, ready, t) if phase.due(t) else ready
             case phases.Until(steps=steps, phase=inner):
                 return self._after(inner, ready, t) if t < steps else ready
             case phases.Overlapped(first=first, second=second):
-                return np.maximum(self._after(first, ready, t), self._after(second, ready, t))
+                self._work = np.zeros(self._setting.n)
+                end = np.maximum(self._after(first, ready, t), self._after(second, ready, t))
+                return np.maximum(end, ready + self._work)
         raise TypeError(f"{phase} is no phase of a step in common")
 
     def _arrived(self, edges: Edges, ready: NDArray[np.float64], t: int) -> NDArray[np.float64]:
         self.sent += edges.sent
+        if edges.handling is not None:
+            self._work = self._work + edges.handling
         return edges.arrive(ready, edges.late(self._setting.seed, t))
 
     def _exchange(self, rows: float) -> Remembered:

@@ -25,7 +25,8 @@ class Link:
 
     With LogGP (`overhead` or `gap` given) it takes L + 2 o + (M - 1) G, L being the latency and
     G = beta. Lost packets leave TCP at most MSS / RTT sqrt(3 / (2 p)) bytes a second, RTT being
-    2 alpha.
+    2 alpha. Beside that a message keeps the processor of each of its ends busy for o + M h seconds,
+    in which it computes nothing (`Network.handling`).
 
     References: Hockney, "The communication challenge for MPP", 1994 (alpha and beta); Alexandrov
     et al., "LogGP", SPAA 1995; Mathis et al., "The macroscopic behavior of the TCP congestion
@@ -50,11 +51,15 @@ class Link:
     """o of LogGP: seconds that a message costs each of its ends."""
     gap: float = 0.0
     """g of LogGP: least seconds between two messages of a learner."""
+    handling: float = 0.0
+    """h: seconds of processor that a byte costs each of its ends."""
 
     def __post_init__(self) -> None:
         for name in ("latency", "jitter", "overhead", "gap"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name}={getattr(self, name)}: give seconds from 0 up")
+        if not 0 <= self.handling < math.inf:
+            raise UserError(f"handling={self.handling}: give seconds per byte from 0 up")
         for name in ("up", "down"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name}={getattr(self, name)}: a bandwidth is above 0")
@@ -74,6 +79,10 @@ class Link:
     def beta_down(self) -> float:
         """Seconds per byte that arrives."""
         return 1 / min(self.down, self._tcp())
+
+    def work(self, row_bytes: float) -> float:
+        """Seconds of processor that a message of M bytes costs each of its ends, o + M h."""
+        return self.overhead + row_bytes * self.handling
 
     def seconds(
         self, row_bytes: float, out: NDArray[np.float64], into: NDArray[np.float64], *, serial: bool
@@ -127,6 +136,9 @@ class Network:
     """gamma, seconds to add a byte that has arrived."""
     serial: bool = False
     """Whether the messages that a learner has for its neighbours leave one after the other."""
+    cores: float = 0.0
+    """Processors of a host, which its learners share for sending and receiving; 0: each learner has
+    one."""
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -138,6 +150,8 @@ class Network:
                 raise UserError(f"{name}={getattr(self, name)}: it must be at least {least}")
         if not 0 <= self.reduce < math.inf:
             raise UserError(f"reduce={self.reduce}: give seconds per byte from 0 up")
+        if not 0 <= self.cores < math.inf:
+            raise UserError(f"cores={self.cores}: give the processors of a host, or 0 for enough")
 
     def units(self, unit: str, learners: NDArray[np.integer]) -> NDArray[np.integer]:
         """The number of the host, rack or region of each learner."""
@@ -198,6 +212,38 @@ class Network:
             )
             result[of_class] = link.seconds(row_bytes, out, into, serial=serial)
         return result
+
+    def handling(
+        self,
+        n: int,
+        senders: NDArray[np.integer],
+        receivers: NDArray[np.integer],
+        row_bytes: float,
+    ) -> NDArray[np.float64]:
+        """Seconds in which these messages keep each of n learners from computing, [n].
+
+        A message costs o + M h at each end. A learner uses one core at a time, and the cores of a
+        host do the work of all its learners: max(own, that of the host / cores).
+        """
+        classes, own = self.classes(senders, receivers), np.zeros(n)
+        for index in np.unique(classes):
+            work = self.link(CLASSES[index]).work(row_bytes)
+            for ends in (senders, receivers):
+                own += work * np.bincount(ends[classes == index], minlength=n)
+        if not self.cores:
+            return own
+        hosts = self.units("host", np.arange(n))
+        return np.maximum(own, np.bincount(hosts, weights=own)[hosts] / self.cores)
+
+    @property
+    def sharing(self) -> float:
+        """How many learners want a core of a full host, at least 1."""
+        return max(1.0, self.learners_per_host / self.cores) if self.cores else 1.0
+
+    @property
+    def has_handling(self) -> bool:
+        """Whether any link keeps processors busy."""
+        return any(link.overhead or link.handling for link in self.links.values())
 
     def jitter(
         self, senders: NDArray[np.integer], receivers: NDArray[np.integer]

@@ -8,6 +8,7 @@ from gossip.algorithms import pattern as phases
 from gossip.asynchronous.events import Events
 from gossip.asynchronous.partners import drawn
 from gossip.comm.costs import Sent, pair
+from gossip.simulate.network import CLASSES
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
 
@@ -55,6 +56,7 @@ class _Pairs:
         self.asked = 0
         """Averagings begun."""
         self.computes = lru_cache(ROWS_KEPT)(setting.compute.at)
+        self._handling = lru_cache(PAIRS_KEPT)(self._work)
         self._averaging = lru_cache(PAIRS_KEPT)(self._seconds)
 
     def duration(self, i: int, k: int, now: float) -> float:
@@ -65,11 +67,26 @@ class _Pairs:
             return computed
         self.asked += 1
         self._free[j] = end = max(now, self._free[j]) + self._averaging(i, j)
-        return max(computed, end - now)
+        return max(computed + self._handling(i, j), end - now)
+
+    def _work(self, i: int, j: int) -> float:
+        """What messages cost the processor of i beside a gradient.
+
+        Those of its own averaging, and as many of one that it answers: as many as a learner asks
+        it answers on average.
+        """
+        return 2 * self._trips * self._message(i, j)
+
+    def _message(self, i: int, j: int) -> float:
+        """What a message costs each of its two processors, if their hosts' learners all send."""
+        network = self._setting.network
+        link = network.link(CLASSES[int(network.classes(np.array([i]), np.array([j]))[0])])
+        return link.work(self._bytes) * network.sharing
 
     def _seconds(self, i: int, j: int) -> float:
         """Of an averaging, messages one after the other."""
         network = self._setting.network
         ends = np.array([i]), np.array([j])
         one = float(network.seconds(*ends, self._bytes)[0] + network.jitter(*ends)[0])
+        one = max(one, self._message(i, j))
         return self._trips * one + self._bytes * network.reduce

@@ -109,8 +109,9 @@ def parse(tables: Mapping[str, Any]) -> Network:
             raise UserError(f"{key}={values[key]!r}: give a whole number")
     if not isinstance(values.get("serial", False), bool):
         raise UserError(f"serial={values['serial']!r}: give true or false")
-    if "reduce" in values:
-        values["reduce"] = _quantity("reduce", values["reduce"], {})
+    for key in ("reduce", "cores"):
+        if key in values:
+            values[key] = _quantity(key, values[key], {})
     values["name"] = str(values["name"])
     return Network(links={name: _link(name, link) for name, link in links.items()}, **values)
 
@@ -132,8 +133,9 @@ def _link(name: str, table: Any) -> Link:
     for key in ("latency", "jitter", "overhead", "gap"):
         if key in values:
             values[key] = _quantity(key, values[key], _TIMES)
-    if "loss" in values:
-        values["loss"] = _quantity("loss", values["loss"], {})
+    for key in ("loss", "handling"):
+        if key in values:
+            values[key] = _quantity(key, values[key], {})
     try:
         return Link(**values)
     except UserError as error:

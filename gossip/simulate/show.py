@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
@@ -13,6 +13,13 @@ from rich.table import Table
 from gossip.errors import UserError
 from gossip.simulate.coupling import Coupled
 from gossip.simulate.outlook import Line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+MARKS = "os^Dvp*X"
+"""Of the ways of averaging in a picture."""
 
 
 def table(lines: Sequence[Line]) -> Table:
@@ -49,7 +56,7 @@ def write_csv(lines: Sequence[Line], path: Path) -> None:
 
 
 def draw(lines: Sequence[Line], title: str, path: Path) -> None:
-    """Seconds a step and efficiency over the number of learners.
+    """Seconds a step and efficiency over the number of learners; bars if there is one number.
 
     Raises:
         UserError: it cannot be written, or is no picture.
@@ -59,20 +66,52 @@ def draw(lines: Sequence[Line], title: str, path: Path) -> None:
 
     from gossip.report.figures import STYLE, save
 
+    learners = sorted({line.learners for line in lines})
     with style.context(STYLE):
-        figure = Figure(figsize=(9, 4), layout="constrained")
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        for name in dict.fromkeys(line.name for line in lines):
-            points = [line for line in lines if line.name == name]
-            n = [line.learners for line in points]
-            left.plot(n, [line.seconds for line in points], marker="o", label=name)
-            right.plot(n, [100 * line.efficiency for line in points], marker="o")
-        left.set(xlabel="learners", ylabel="seconds per step", xscale="log", yscale="log")
-        right.set(xlabel="learners", ylabel="efficiency in %", xscale="log")
-        right.set_ylim(bottom=0)
-        left.legend()
-        figure.suptitle(title)
+        if len(learners) == 1:
+            _bars(lines, left, right)
+        else:
+            _curves(lines, left, right)
+            figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+            for axes in (left, right):
+                axes.set_xticks(learners, [str(n) for n in learners])
+                axes.minorticks_off()
+        figure.suptitle(title, fontsize="medium", wrap=True)
     save(figure, path)
+
+
+def _curves(lines: Sequence[Line], left: "Axes", right: "Axes") -> None:
+    """A colour for each algorithm, a mark for each way of averaging."""
+    algorithms = list(dict.fromkeys(line.algorithm for line in lines))
+    ways = list(dict.fromkeys(line.how for line in lines))
+    for name in dict.fromkeys(line.name for line in lines):
+        points = [line for line in lines if line.name == name]
+        look = {
+            "color": f"C{algorithms.index(points[0].algorithm)}",
+            "marker": MARKS[ways.index(points[0].how) % len(MARKS)],
+            "label": name,
+        }
+        n = [line.learners for line in points]
+        left.plot(n, [line.seconds for line in points], **look)
+        right.plot(n, [100 * line.efficiency for line in points], **look)
+    left.set(xlabel="learners", ylabel="seconds per step", xscale="log")
+    right.set(xlabel="learners", ylabel="efficiency in %", xscale="log")
+    left.set_ylim(bottom=0)
+    right.set_ylim(bottom=0)
+
+
+def _bars(lines: Sequence[Line], left: "Axes", right: "Axes") -> None:
+    """One bar for each choice, the first on top."""
+    names = [line.name for line in lines]
+    left.barh(names, [line.seconds for line in lines])
+    right.barh(names, [100 * line.efficiency for line in lines], color="C1")
+    left.set(xlabel="seconds per step")
+    right.set(xlabel="efficiency in %")
+    right.set_yticks([])
+    for axes in (left, right):
+        axes.invert_yaxis()
 
 
 def coupled_table(coupled: Sequence[Coupled], target: float) -> Table:

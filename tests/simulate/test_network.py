@@ -110,6 +110,7 @@ def test_every_preset_carries_messages_between_many_learners(name):
 FILE = """
 learners_per_host = 2
 reduce = 1e-10
+cores = 4
 [links.host]
 latency = "1 us"
 bandwidth = "100 Gbit/s"
@@ -119,6 +120,8 @@ latency = 3e-5
 up = "1 gbit/s"
 down = "10 Gbit/s"
 jitter = "1 ms"
+overhead = 2e-5
+handling = 1e-9
 """
 
 
@@ -126,9 +129,10 @@ def test_a_file_says_the_same_as_the_objects(tmp_path):
     file = tmp_path / "lab.toml"
     file.write_text(FILE)
     near = Link(latency=1e-6, up=12.5e9, down=12.5e9, shared_by="learner")
-    far = Link(latency=3e-5, up=0.125e9, down=1.25e9, jitter=1e-3)
+    far = Link(latency=3e-5, up=0.125e9, down=1.25e9, jitter=1e-3, overhead=2e-5, handling=1e-9)
     links = {"host": near, "rack": far}
-    assert network(str(file)) == Network(name="lab", links=links, learners_per_host=2, reduce=1e-10)
+    same = Network(name="lab", links=links, learners_per_host=2, reduce=1e-10, cores=4)
+    assert network(str(file)) == same
 
 
 BAD = [
@@ -148,6 +152,8 @@ BAD = [
         "learners_per_host=0: it must be",
     ),
     ("learners_per_host='2'\n[links.host]\nlatency=0\nbandwidth=1", "give a whole number"),
+    ("cores=-1\n[links.host]\nlatency=0\nbandwidth=1", "cores=-1.0: give the processors"),
+    ("[links.host]\nlatency=0\nbandwidth=1\nhandling=-1", "handling=-1.0: give seconds per byte"),
     ("links=3", "it has no links"),
     ("[links", "it is not TOML"),
 ]
