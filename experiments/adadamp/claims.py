@@ -205,6 +205,18 @@ def _of(made: Measured, problem: str) -> list[Diversity]:
     return [row for row in made.diversity if row.problem == problem]
 
 
+OF_SCHEDULES = (
+    Claim("Figs 3, 4: all schedules end with the same test error",
+          f"interval of the difference to 128 within ± {NEAR:g} point, all four",
+          as_accurate),
+    Claim("... and have it after the same epochs",
+          f"means at the ends of all segments within {NEAR:g} point of 128's",
+          per_epoch),
+    Claim("... with as few updates as in the paper",
+          f"share of 128's updates within {SHARE:g} of the paper's", fewer_updates),
+)  # fmt: skip
+"""Judged on each data set."""
+
 CLAIMS = (
     Claim("Fig. 2, Table 1: schedules and update counts",
           "all five: updates, batches and rates exactly",
@@ -215,14 +227,7 @@ CLAIMS = (
     Claim("... softmax regression, which is convex",
           f"{DIVERSE:g} times at a hundredth of the distance", grows("softmax regression")),
     Claim("... the small MLP", f"{DIVERSE:g} times at a hundredth of the distance", grows("MLP")),
-    Claim("Figs 3, 4: all schedules end with the same test error",
-          f"interval of the difference to 128 within ± {NEAR:g} point, all four",
-          as_accurate),
-    Claim("... and have it after the same epochs",
-          f"means at the ends of all segments within {NEAR:g} point of 128's",
-          per_epoch),
-    Claim("... with as few updates as in the paper",
-          f"share of 128's updates within {SHARE:g} of the paper's", fewer_updates),
+    *OF_SCHEDULES,
     Claim("A batch that grows does what the same falling rate does, each tuned",
           f"intervals within ± {NEAR:g} point",
           pairs(("geodamp", "geodamp-lr"), ("padadamp", "cntsdamp-lr"))),

@@ -1,19 +1,27 @@
-"""Sizes of the study of batches that grow."""
+"""Sizes of the study of batches that grow, which is made of two: one for each data set."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.common.scale import Scale
+
+PARTS = ("facts", "schedules", "dampers")
+"""Parts of a study: what needs no runs; the five schedules; all dampers beside their rivals."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """What is trained, how long and how often."""
 
+    name: str = "adadamp"
+    """Of the folder of its runs, and of its tables and pictures."""
+    parts: tuple[str, ...] = PARTS
     dataset: str = "fashion-mnist"
     samples: int = 55_000
     """N, without those held out."""
     validation: int = 5_000
+    model: str = "mlp"
     widths: tuple[int, ...] = (64,)
+    """Of the mlp's hidden layers."""
     batch: int = 64
     """B_0, the total batch that all methods begin with."""
     epochs: float = 4.0
@@ -43,6 +51,16 @@ class Size:
 
 
 FULL = Size()
+IMAGES = Size(
+    name="adadamp_cifar10",
+    parts=("schedules",),
+    dataset="cifar10",
+    samples=45_000,
+    model="cnn",
+    epochs=3.0,
+    evaluations=20,
+    growing_every=20,
+)
 SMOKE = Size(
     dataset="digits",
     samples=1_337,
@@ -60,7 +78,12 @@ SMOKE = Size(
     iterations=5,
 )
 
+SMOKE_IMAGES = replace(
+    SMOKE, name="adadamp_cifar10", parts=("schedules",), model="cnn", rates=(0.02,)
+)
 
-def study(scale: Scale) -> Size:
-    """The size that belongs to a scale."""
-    return SMOKE if scale.is_smoke else FULL
+
+def studies(scale: Scale) -> dict[str, Size]:
+    """The sizes that belong to a scale, by what is learnt at full scale."""
+    first, images = (SMOKE, SMOKE_IMAGES) if scale.is_smoke else (FULL, IMAGES)
+    return {FULL.dataset: first, IMAGES.dataset: images}
