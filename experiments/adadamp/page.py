@@ -89,8 +89,8 @@ as many weights, and {longer:.0f} times as many epochs; images are never flipped
 errors are high, and the net is far from having learnt all that it could: what is compared is how
 fast it descends under noise, hardly how well it generalises at the end. The largest batch is used
 for {last} updates only. A run whose batch grows is evaluated every {every} updates, and errors
-between are interpolated: in the segment of 25 B_0 that is {coarse:.1f} epochs. Rates {rates} for 128, on seed {tuning}, which is not
-judged; the other schedules have its best one.
+between are interpolated: in the segment of 25 B_0 that is {coarse:.1f} epochs. Rates {rates} for
+128, on seed {tuning}, which is not judged; the other schedules have its best one.
 """
 HEADINGS = ("is it so that ...?", "criterion", "measured", "holds")
 TIMES = """\
