@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from experiments.adadamp import facts, rows
+from experiments.adadamp import facts, rows, workers
 from experiments.adadamp.page import measured
 from experiments.adadamp.pictures import pictures
 from experiments.adadamp.plan import runs
@@ -27,12 +27,17 @@ from topologies.terminal import lossy_output
 _DATA = f"{FULL.dataset}|{IMAGES.dataset}"
 
 
+COMPUTED = {"facts": facts.write, "workers": workers.write}
+"""Parts that are written at once."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command(Options):
     """Make the runs of the AdaDamp study, or go on with them; experiments.publish shows them."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
-    """facts: what needs no runs; the five schedules; all dampers beside their rivals."""
+    """facts: what is computed without runs; workers: what Dask's cost; the five schedules; all
+    dampers beside their rivals."""
     data: Annotated[tuple[str, ...], tyro.conf.arg(metavar=_DATA)] = (FULL.dataset, IMAGES.dataset)
     """What is learnt: Fashion-MNIST by an MLP, all parts; CIFAR-10 by convolutions, the schedules
     alone."""
@@ -53,8 +58,8 @@ def run(scale: Scale, part: str, *, data: Sequence[str], jobs: int) -> None:
 
 def _run(scale: Scale, size: Size, part: str, jobs: int) -> None:
     """Trials first, then the runs at the rates they choose."""
-    if part == "facts":
-        facts.write(size, scale.results)
+    if part in COMPUTED:
+        COMPUTED[part](size, scale.results)
         return
     made = None
     while (wanted := runs(part, size, rows.errors(scale, size))) != made:

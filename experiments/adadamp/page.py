@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 
-from experiments.adadamp import facts, plan, rows
+from experiments.adadamp import facts, plan, rows, workers
 from experiments.adadamp.claims import CLAIMS, OF_SCHEDULES, seconds, time_to_target, totals
 from experiments.adadamp.groups import Measured, difference
 from experiments.adadamp.methods import (
@@ -111,7 +111,12 @@ def path(scale: Scale) -> Path:
 
 def measured(scale: Scale, size: Size) -> Measured:
     """A study's tables in `scale.results`."""
-    return Measured(size, *facts.read(scale.results), *rows.read(scale.results, size))
+    return Measured(
+        size,
+        *facts.read(scale.results),
+        *rows.read(scale.results, size),
+        workers.read(scale.results),
+    )
 
 
 def text(scale: Scale) -> str:
@@ -128,6 +133,7 @@ def text(scale: Scale) -> str:
         _diversity(made),
         _schedules(made),
         _times(made),
+        _workers(made),
         _images(images),
         _dampers(made),
     ]
@@ -148,6 +154,8 @@ def missing(made: Measured) -> list[str]:
         left = count - sum(key in found for key in wanted)
         if left:
             lines.append(f"{part}: {left} of {count} runs")
+    if "workers" in made.size.parts and not made.waits:
+        lines.append("workers: not measured")
     return lines
 
 
@@ -268,6 +276,33 @@ def _times(made: Measured) -> str:
         [n, *(seconds(time_to_target(made, s, SECONDS[n])) for s in SCHEDULES)] for n in MODELS
     ]
     return TIMES + "\n" + markdown(head, whole) + "\n" + markdown(head, until)
+
+
+def _workers(made: Measured) -> str:
+    if not made.waits:
+        return ""
+    lines = [
+        [
+            f"{row.samples}",
+            f"{row.workers}",
+            f"{row.update_ms:.0f} [{row.update_ms_q1:.0f}, {row.update_ms_q3:.0f}]",
+            f"{row.overhead_ms:.0f}",
+            f"{row.epoch_s:.1f}",
+            f"{workers.PUBLISHED[row.samples]:.1f}",
+        ]
+        for row in sorted(made.waits, key=lambda row: row.samples)
+    ]
+    head = ["samples a worker", "workers", "ms an update [quartiles]", "beside the gradients, ms"]
+    head += ["seconds an epoch", "the paper's"]
+    text = (
+        f"Fig. 7 with a cluster of real processes on this machine (load average "
+        f"{made.waits[0].load:.1f} on two cores). An\nupdate is of {workers.BATCH} samples, and "
+        "gradients sleep as they do in the paper, 39 ms for 128 samples, but in\nprocesses of "
+        "their own; the model is one number, so this is what Dask takes for its tasks alone. What "
+        "a\nmegabyte of model costs is in the [benchmark](bench/README.md), table `engines`.\n\n"
+        "![seconds of an epoch](results/adadamp_workers.png)\n\n"
+    )
+    return "## Samples per worker\n\n" + text + markdown(head, lines)
 
 
 def _dampers(made: Measured) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.adadamp.groups import Measured, difference, mean_error
 from experiments.adadamp.methods import BASELINE, PUBLISHED, SCHEDULES, compared
+from experiments.adadamp.workers import PUBLISHED as PUBLISHED_EPOCHS
 from experiments.common.figures import ERROR_TICKS, GREY, new_figure
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
         yield f"{made.size.name}_schedules.png", _schedules(made)
     if "facts" in made.size.parts and made.diversity:
         yield f"{made.size.name}_diversity.png", _diversity(made)
+    if "workers" in made.size.parts and made.waits:
+        yield f"{made.size.name}_workers.png", _workers(made)
     if made.tuned("decay"):
         yield f"{made.size.name}_dampers.png", _dampers(made)
 
@@ -87,6 +90,23 @@ def _diversity(made: Measured) -> "Figure":
         axes.invert_xaxis()
         axes.set_xlabel("distance to the optimum, of that at the start")
         axes.set_ylabel("gradient diversity")
+        axes.legend()
+    return figure
+
+
+def _workers(made: Measured) -> "Figure":
+    """Seconds of an epoch over samples per worker, ours and the paper's."""
+    with new_figure(5.5, 4.2) as figure:
+        axes = figure.subplots()
+        rows = sorted(made.waits, key=lambda row: row.samples)
+        samples = [row.samples for row in rows]
+        axes.plot(samples, [row.epoch_s for row in rows], "o-", label="Dask, real processes")
+        axes.plot(samples, [PUBLISHED_EPOCHS[s] for s in samples], "s--", color=GREY, label="paper")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(samples, [f"{row.samples}\n({row.workers})" for row in rows])
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("samples per worker (workers)")
+        axes.set_ylabel("seconds of an epoch")
         axes.legend()
     return figure
 

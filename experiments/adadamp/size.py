@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 from experiments.common.scale import Scale
 
-PARTS = ("facts", "schedules", "dampers")
-"""Parts of a study: what needs no runs; the five schedules; all dampers beside their rivals."""
+PARTS = ("facts", "workers", "schedules", "dampers")
+"""Parts of a study: what is computed without runs; what Dask's workers cost; the five schedules;
+all dampers beside their rivals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,11 @@ class Size:
     """Training samples on which gradient diversity is measured."""
     iterations: int = 500
     """Of L-BFGS on the probe."""
+    samples_per_worker: tuple[int, ...] = (512, 256, 128, 64, 32)
+    dask_updates: int = 30
+    """Updates that are timed for each of those."""
+    dask_processes: bool = True
+    """Whether Dask's workers are processes of their own, as in earnest."""
 
     @property
     def delay(self) -> float:
@@ -76,6 +82,9 @@ SMOKE = Size(
     growing_every=4,
     probe=40,
     iterations=5,
+    samples_per_worker=(512, 256),
+    dask_updates=2,
+    dask_processes=False,
 )
 
 SMOKE_IMAGES = replace(

@@ -12,6 +12,7 @@ from experiments.adadamp.groups import Measured, difference, error_at, first_at
 from experiments.adadamp.methods import BASELINE, METHODS, SCHEDULES, linear, updates
 from experiments.adadamp.rows import Point, Row, read
 from experiments.adadamp.size import FULL, IMAGES, SMOKE, SMOKE_IMAGES, Size
+from experiments.adadamp.workers import Wait
 from experiments.common.scale import smoke
 from gossip.config import Config
 from gossip.damping import PadaDamp, planned
@@ -131,6 +132,23 @@ def test_no_worse_means_the_whole_interval(worse: float, holds: bool) -> None:
     assert verdict[0] is holds
     assert claims.no_worse(("geodamp",), "decay", 0.3)(made)[0] is False  # type: ignore[index]
     assert claims.no_worse(("lena",), "decay")(made) is None
+
+
+@pytest.mark.parametrize(
+    ("ms", "holds"), [((330, 170, 130, 160, 190), True), ((120, 170, 200, 230, 300), False)]
+)
+def test_neither_the_fewest_nor_the_most_workers_are_fastest(ms, holds) -> None:
+    waits = [
+        Wait(samples=s, workers=512 // s, updates=30, update_ms=value, update_ms_q1=0,
+             update_ms_q3=0, load=1)
+        for s, value in zip((32, 64, 128, 256, 512), ms, strict=True)
+    ]  # fmt: skip
+    verdict = claims.between(Measured(FULL, [], [], [], [], waits))
+    assert verdict is not None
+    assert verdict[0] is holds
+    assert waits[0].epoch_s == pytest.approx(98 * ms[0] / 1e3)
+    assert waits[2].overhead_ms == pytest.approx(ms[2] - 39.16)
+    assert claims.between(Measured(FULL, [], [], [], [], waits[:4])) is None
 
 
 @pytest.fixture(scope="module")
