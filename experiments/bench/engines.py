@@ -4,7 +4,7 @@ Time is what the caller waits for: weights out, gradients by the workers, their 
 workers have equally many samples, and the sum is the same for all sides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -39,33 +39,44 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     has_dask = find_spec("distributed") is not None
     if not has_dask:
         meeting.say("engines: no Dask, it is not installed (the extra gossip-sgd[dask])")
-    for widths in size.engine_models:
-        problem = problem_of(widths)
-        weights = {name: p.detach() for name, p in problem.module.named_parameters()}
-        d = sum(value.numel() for value in weights.values())
-        case = Case(
-            table="engines",
-            case=f"update of {BATCH} samples, model of {megabytes(d):.3g} MB, P = {comm.processes}",
-            processes=comm.processes,
-            d=d,
-            batch=BATCH,
-        )
-        meeting.say(f"engines: {case.case}")
-        batch = [Part(part) for part in parts(np.arange(BATCH), PART)]
-        own = Here()
-        own.hold(problem)
-        with _cluster(size, comm, dask=has_dask) as cluster:
-            engines = {BASE: own} | ({DASK: cluster} if has_dask else {})
-            works = {name: Work(lambda: None, meeting.rest) for name in engines}
-            if comm.process == 0:
-                for name, engine in engines.items():
-                    engine.hold(problem)
-                    works[name] = Work(partial(engine.gradient, weights, batch), meeting.rest)
-            if comm.processes > 1:
-                works[MPI] = Work(partial(summed, comm, own, weights, batch))
-            times = interleaved(works, size.rounds, meeting, size.block_ms(comm.processes))
-        labels = {name: Label(name, bytes_per_learner=_sent(name, comm, d)) for name in works}
-        yield rows_of(case, times, BASE, labels)
+    with _connected(size, comm, dask=has_dask) as connect:
+        for widths in size.engine_models:
+            yield _case(size, meeting, widths, connect)
+
+
+def _case(
+    size: Size, meeting: Meeting, widths: tuple[int, ...], connect: Callable[[], Engine] | None
+) -> list[Row]:
+    comm, problem = meeting.comm, problem_of(widths)
+    weights = {name: p.detach() for name, p in problem.module.named_parameters()}
+    d = sum(value.numel() for value in weights.values())
+    case = Case(
+        table="engines",
+        case=f"update of {BATCH} samples, model of {megabytes(d):.3g} MB, P = {comm.processes}",
+        processes=comm.processes,
+        d=d,
+        batch=BATCH,
+    )
+    meeting.say(f"engines: {case.case}")
+    batch = [Part(part) for part in parts(np.arange(BATCH), PART)]
+    own = Here()
+    own.hold(problem)
+    engines: dict[str, Engine] = {BASE: own}
+    if connect is not None:
+        engines[DASK] = connect()
+    works = {name: Work(lambda: None, meeting.rest) for name in engines}
+    if comm.process == 0:
+        for name, engine in engines.items():
+            engine.hold(problem)
+            engine.scale(comm.processes)
+            works[name] = Work(partial(engine.gradient, weights, batch), meeting.rest)
+    if comm.processes > 1:
+        works[MPI] = Work(partial(summed, comm, own, weights, batch))
+    times = interleaved(works, size.rounds, meeting, size.block_ms(comm.processes))
+    for engine in engines.values():
+        engine.close()
+    labels = {name: Label(name, bytes_per_learner=_sent(name, comm, d)) for name in works}
+    return rows_of(case, times, BASE, labels)
 
 
 def megabytes(d: int) -> float:
@@ -92,10 +103,15 @@ def _sent(name: str, comm: Communicator, d: int) -> float:
 
 
 @contextmanager
-def _cluster(size: Size, comm: Communicator, *, dask: bool) -> Iterator[Engine]:
-    """A Dask cluster with a worker for each process; process 0 alone has it and asks it."""
+def _connected(
+    size: Size, comm: Communicator, *, dask: bool
+) -> Iterator[Callable[[], Engine] | None]:
+    """Makes engines of one Dask cluster with a worker for each process; None without Dask.
+
+    Process 0 alone has the cluster and asks it.
+    """
     if comm.process or not dask:
-        yield Here()
+        yield Here if dask else None
         return
     from gossip.engines.cluster import Cluster
 
@@ -111,10 +127,7 @@ def _cluster(size: Size, comm: Communicator, *, dask: bool) -> Iterator[Engine]:
         distributed.Client(cluster.scheduler_address, set_as_default=False) as client,
     ):
         client.wait_for_workers(comm.processes)
-        engine = Cluster(client)
-        engine.scale(comm.processes)
-        yield engine
-        engine.close()
+        yield lambda: Cluster(client)
 
 
 def problem_of(widths: tuple[int, ...]) -> Problem:
