@@ -52,8 +52,7 @@ As in the paper: Nesterov momentum 0.9, weight decay 5e-4, steps of a factor 5 e
 the schedules have the paper's shape, and {fraction:.1%} of its updates. An error after {epochs:g}
 epochs says less about the end of training, and an MLP has no BatchNorm.
 
-The five schedules, Figs 3 and 4, are [on CIFAR-10 as well](#cifar-10), with convolutions; all else
-is said of Fashion-MNIST and an MLP alone.
+{images}
 
 **Tuning.** Rates {rates}, on seed {tuning}, which is not judged, by validation error; the best goes
 through {seeds} seeds. The five schedules all have the rate that is best for 128 (GeoDampLR). In the
@@ -79,9 +78,16 @@ Errors are those of the final model on the 10,000 test images. A difference is t
 of differences between runs of one seed, in points of test error, with Student's 95 % interval.
 """
 
-IMAGES = """## CIFAR-10
+DONE = """\
+The five schedules, Figs 3 and 4, are [on CIFAR-10 as well](#cifar-10), with convolutions; all else
+is said of Fashion-MNIST and an MLP alone."""
+TO_DO = """\
+**CIFAR-10 is not done.** Plan and criteria of the five schedules [stand](#cifar-10), no run is made
+yet; so all of Figs 3 and 4 is said of Fashion-MNIST and an MLP alone."""
+IMAGES = """\
+## CIFAR-10
 
-The five schedules once more, on the paper's data set. Here `cnn`, two strided convolutions and one
+The five schedules once more, on the paper's data set: `cnn`, two strided convolutions and one
 hidden layer, 51,466 weights, learns N = {samples:,} images, {validation:,} held out, for
 E = {epochs:g} epochs from B_0 = {batch}; a step of the schedules comes every {delay:g} epochs, and
 there are {fraction:.1%} of the paper's updates. **What that changes**: the paper's net has 53 times
@@ -123,7 +129,7 @@ def text(scale: Scale) -> str:
     """The page, from the tables in `scale.results`."""
     made, images = (measured(scale, size) for size in studies(scale).values())
     parts = [
-        _head(made),
+        _head(made, images),
         provenance([*made.rows, *images.rows]),
         not_run_yet([*missing(made), *(f"CIFAR-10, {line}" for line in missing(images))]),
         "## Claims and questions\n",
@@ -159,10 +165,11 @@ def missing(made: Measured) -> list[str]:
     return lines
 
 
-def _head(made: Measured) -> str:
+def _head(made: Measured, images: Measured) -> str:
     size = made.size
     return HEAD.format(
         **_said(size),
+        images=DONE if images.rows else TO_DO,
         widths=", ".join(map(str, size.widths)),
         seeds=len(size.seeds),
         quarter=size.batch // size.learners,
@@ -262,6 +269,7 @@ def _schedules(made: Measured, level: str = "##") -> str:
     return (
         f"{level} Five schedules, rate {_rate(made, BASELINE, base[min(base)])}\n\n"
         f"![test error of the schedules](results/{made.size.name}_schedules.png)\n\n"
+        "3.2k and 16k differ in the last stretch alone, so one lies over the other.\n\n"
         + markdown(head, lines)
     )
 
