@@ -70,16 +70,16 @@ of a seed.
 Commands: `python -m experiments.adadamp` makes tables and runs, in `runs/experiments/adadamp`, and
 goes on where it was stopped; `python -m experiments.publish` makes this page and its pictures. The
 runs were made on busy cores at the lowest priority, so their minutes say little. One row per run:
-[adadamp.csv](results/adadamp.csv), and of CIFAR-10 [there](results/adadamp_cifar10.csv); the
-schedules' evaluations: [adadamp_curves.csv](results/adadamp_curves.csv), [and of
-CIFAR-10](results/adadamp_cifar10_curves.csv).
+[adadamp.csv](results/adadamp.csv); the schedules' evaluations:
+[adadamp_curves.csv](results/adadamp_curves.csv).
 
 Errors are those of the final model on the 10,000 test images. A difference is the mean over seeds
 of differences between runs of one seed, in points of test error, with Student's 95 % interval.
 """
 
 DONE = """\
-The five schedules, Figs 3 and 4, are [on CIFAR-10 as well](#cifar-10), with convolutions; all else
+The five schedules, Figs 3 and 4, are [on CIFAR-10 as well](#cifar-10), with convolutions
+([runs](results/adadamp_cifar10.csv), [evaluations](results/adadamp_cifar10_curves.csv)); all else
 is said of Fashion-MNIST and an MLP alone."""
 TO_DO = """\
 **CIFAR-10 is not done.** Plan and criteria of the five schedules [stand](#cifar-10), no run is made
@@ -92,8 +92,8 @@ hidden layer, 51,466 weights, learns N = {samples:,} images, {validation:,} held
 E = {epochs:g} epochs from B_0 = {batch}; a step of the schedules comes every {delay:g} epochs, and
 there are {fraction:.1%} of the paper's updates. **What that changes**: the paper's net has 53 times
 as many weights, and {longer:.0f} times as many epochs; images are never flipped or shifted here. So
-errors are high, and the net is far from having learnt all that it could: what is compared is how
-fast it descends under noise, hardly how well it generalises at the end. The largest batch is used
+the net stops far from all that it could learn: what is compared is how fast it descends under
+noise, hardly how well it generalises at the end. The largest batch is used
 for {last} updates only. A run whose batch grows is evaluated every {every} updates, and errors
 between are interpolated: in the segment of 25 B_0 that is {coarse:.1f} epochs. Rates {rates} for
 128, on seed {tuning}, which is not judged; the other schedules have its best one.
