@@ -118,7 +118,7 @@ def check_amounts(max_epochs: Any, lr: Any) -> None:
     """
     if not isinstance(max_epochs, Integral) or max_epochs < 0:
         raise UserError(f"max_epochs={max_epochs!r}: give a whole number of epochs, at least 0")
-    if not (lr is None or (isinstance(lr, Real) and lr >= 0)):
+    if not (lr is None or (isinstance(lr, Real) and float(lr) >= 0)):
         raise UserError(
             f"lr={lr!r}: give a learning rate of at least 0, or None for the optimizer's own"
         )
