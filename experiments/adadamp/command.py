@@ -5,23 +5,30 @@ all dampers beside constant batch, learning-rate decay, LENA and DPSGD with equa
 the schedules would take in seconds on the paper's networks.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 import tyro
 
-from experiments.adadamp import facts, rows
+from experiments.adadamp import facts, rows, workers
 from experiments.adadamp.page import measured
 from experiments.adadamp.pictures import pictures
-from experiments.adadamp.plan import PARTS, STUDY, runs
-from experiments.adadamp.size import study
+from experiments.adadamp.plan import runs
+from experiments.adadamp.size import FULL, IMAGES, PARTS, Size, studies
 from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
-from gossip.errors import one_of
+from gossip.errors import lookup, one_of
 from gossip.runs import sweep
 from topologies.terminal import lossy_output
+
+_DATA = f"{FULL.dataset}|{IMAGES.dataset}"
+
+
+COMPUTED = {"facts": facts.write, "workers": workers.write}
+"""Parts that are written at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,36 +36,49 @@ class Command(Options):
     """Make the runs of the AdaDamp study, or go on with them; experiments.publish shows them."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
-    """facts: what needs no runs; the five schedules; all dampers beside their rivals."""
+    """facts: what is computed without runs; workers: what Dask's cost; the five schedules; all
+    dampers beside their rivals."""
+    data: Annotated[tuple[str, ...], tyro.conf.arg(metavar=_DATA)] = (FULL.dataset, IMAGES.dataset)
+    """What is learnt: Fashion-MNIST by an MLP, all parts; CIFAR-10 by convolutions, the schedules
+    alone."""
 
 
-def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make the missing runs of one of PARTS: trials first, then the runs at the rates they choose.
+def run(scale: Scale, part: str, *, data: Sequence[str], jobs: int) -> None:
+    """Make what is missing of one of PARTS, on each of the data sets that has it.
 
     Raises:
-        UserError: there is no such part, or a run failed.
+        UserError: there is no such part or data set, or a run failed.
     """
     one_of(dict.fromkeys(PARTS), part, "part")
-    size, made = study(scale), None
-    if part == "facts":
-        facts.write(size, scale.results)
+    for name in data:
+        size = lookup(studies(scale), name, "data set")
+        if part in size.parts:
+            _run(scale, size, part, jobs)
+
+
+def _run(scale: Scale, size: Size, part: str, jobs: int) -> None:
+    """Trials first, then the runs at the rates they choose."""
+    if part in COMPUTED:
+        COMPUTED[part](size, scale.results)
         return
-    while (wanted := runs(part, size, rows.errors(scale))) != made:
-        sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
+    made = None
+    while (wanted := runs(part, size, rows.errors(scale, size))) != made:
+        sweep.run_all(wanted, scale.runs / size.name, jobs=jobs)
         made = wanted
 
 
 def publish(scale: Scale) -> None:
     """Write the tables of the finished runs, if there are any, and the pictures of all tables."""
-    results = rows.load(scale)
-    if results:
-        rows.publish(results, study(scale), scale.results)
-    for name, figure in pictures(measured(scale)):
-        save(figure, scale.results / name)
+    for size in studies(scale).values():
+        results = rows.load(scale, size)
+        if results:
+            rows.publish(results, size, scale.results)
+        for name, figure in pictures(measured(scale, size)):
+            save(figure, scale.results / name)
 
 
 @lossy_output()
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.adadamp")
-    return each_part(options, options.parts, partial(run, jobs=options.jobs))
+    return each_part(options, options.parts, partial(run, data=options.data, jobs=options.jobs))

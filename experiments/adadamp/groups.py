@@ -12,6 +12,7 @@ from experiments.adadamp.methods import BASELINE
 from experiments.adadamp.plan import chosen, key
 from experiments.adadamp.rows import Point, Row, errors_of
 from experiments.adadamp.size import Size
+from experiments.adadamp.workers import Wait
 from experiments.common import statistics
 from experiments.common.statistics import Estimate
 
@@ -25,6 +26,7 @@ class Measured:
     diversity: Sequence[Diversity]
     rows: Sequence[Row]
     points: Sequence[Point]
+    waits: Sequence[Wait] = ()
 
     def tuned(self, name: str) -> dict[int, Row]:
         """A method's runs by seed, at its own rate; empty as long as that is not known."""

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.adadamp.groups import Measured, difference
-from experiments.adadamp.methods import PUBLISHED, SCHEDULES, compared
+from experiments.adadamp.groups import Measured, difference, mean_error
+from experiments.adadamp.methods import BASELINE, PUBLISHED, SCHEDULES, compared
+from experiments.adadamp.workers import PUBLISHED as PUBLISHED_EPOCHS
 from experiments.common.figures import ERROR_TICKS, GREY, new_figure
 
 if TYPE_CHECKING:
@@ -21,16 +22,20 @@ AXES = {
     "centralised_each": "simulated seconds, centralised, a slot each",
 }
 """What the test error is drawn over: columns of `experiments.adadamp.rows.Point`."""
+TICKS = sorted({*ERROR_TICKS, 40, 60, 70})
+"""Ticks in % of the logarithmic error axes."""
 
 
 def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
     """Yield file name and figure of each part that has something to show."""
     if any(made.scheduled(name) for name in SCHEDULES):
-        yield "adadamp_schedules.png", _schedules(made)
-    if made.diversity:
-        yield "adadamp_diversity.png", _diversity(made)
+        yield f"{made.size.name}_schedules.png", _schedules(made)
+    if "facts" in made.size.parts and made.diversity:
+        yield f"{made.size.name}_diversity.png", _diversity(made)
+    if "workers" in made.size.parts and made.waits:
+        yield f"{made.size.name}_workers.png", _workers(made)
     if made.tuned("decay"):
-        yield "adadamp_dampers.png", _dampers(made)
+        yield f"{made.size.name}_dampers.png", _dampers(made)
 
 
 def _schedules(made: Measured) -> "Figure":
@@ -42,14 +47,21 @@ def _schedules(made: Measured) -> "Figure":
                 _mean_curve(axes, made, name, column, f"C{i}")
             axes.set_xlabel(label)
             axes.set_yscale("log")
-            axes.set_ylim(top=35)
-            axes.set_yticks(ERROR_TICKS[1:-2], [str(tick) for tick in ERROR_TICKS[1:-2]])
+            axes.set_ylim(top=_top(made))
+            low, high = axes.get_ylim()
+            ticks = [tick for tick in TICKS if low <= tick <= high]
+            axes.set_yticks(ticks, [str(tick) for tick in ticks])
             axes.minorticks_off()
         for axes in panels[:, 0]:
             axes.set_ylabel("test error, %")
         handles = panels[0, 0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside upper center", ncols=3)
     return figure
+
+
+def _top(made: Measured) -> float:
+    """Upper end of the error axes, %: near the first evaluations' or the error of a guess."""
+    return min(90.0, 280 * mean_error(made.scheduled(BASELINE)))
 
 
 def _mean_curve(axes: "Axes", made: Measured, name: str, column: str, color: str) -> None:
@@ -78,6 +90,23 @@ def _diversity(made: Measured) -> "Figure":
         axes.invert_xaxis()
         axes.set_xlabel("distance to the optimum, of that at the start")
         axes.set_ylabel("gradient diversity")
+        axes.legend()
+    return figure
+
+
+def _workers(made: Measured) -> "Figure":
+    """Seconds of an epoch over samples per worker, ours and the paper's."""
+    with new_figure(5.5, 4.2) as figure:
+        axes = figure.subplots()
+        rows = sorted(made.waits, key=lambda row: row.samples)
+        samples = [row.samples for row in rows]
+        axes.plot(samples, [row.epoch_s for row in rows], "o-", label="Dask, real processes")
+        axes.plot(samples, [PUBLISHED_EPOCHS[s] for s in samples], "s--", color=GREY, label="paper")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(samples, [f"{row.samples}\n({row.workers})" for row in rows])
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("samples per worker (workers)")
+        axes.set_ylabel("seconds of an epoch")
         axes.legend()
     return figure
 

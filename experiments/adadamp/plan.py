@@ -6,17 +6,12 @@ from experiments.adadamp.methods import BASELINE, SCHEDULES, Method, compared, l
 from experiments.adadamp.size import Size
 from gossip.config import Averaging, Config, Damping, Data, Model, Monitoring, Rate
 
-STUDY = "adadamp"
-"""Name of the folder that the runs lie in."""
-PARTS = ("facts", "schedules", "dampers")
-"""Parts of the study: what needs no runs; the five schedules; all dampers beside their rivals."""
-
 ErrorOf = Callable[[str], float | None]
 """Final validation error of a run by its name, infinite if it is lost; None: not run."""
 
 
 def runs(part: str, size: Size, error: ErrorOf) -> dict[str, Config]:
-    """The runs of one of PARTS that can be named by now: all of them once all trials are done."""
+    """The runs of a part that can be named by now: all of them once all trials are done."""
     made: dict[str, Config] = {}
     if part == "schedules":
         _trials(made, BASELINE, size)
@@ -82,7 +77,7 @@ def config(name: str, size: Size, lr: float, seed: int) -> Config:
             batch_size=how.first * size.batch // n,
             validation=size.validation,
         ),
-        model=Model(model="mlp", widths=size.widths),
+        model=Model(model=size.model, widths=size.widths),
         rate=Rate(lr=how.first * lr, optimizer="nesterov", weight_decay=5e-4, **how.rate),
         damping=Damping(
             damping=how.damping,

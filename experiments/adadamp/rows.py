@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments.adadamp.methods import SCHEDULES
-from experiments.adadamp.plan import PARTS, STUDY, ErrorOf, runs
-from experiments.adadamp.size import Size, study
+from experiments.adadamp.plan import ErrorOf, runs
+from experiments.adadamp.size import Size
 from experiments.common import tables
 from experiments.common.scale import Scale
 from gossip.compare import metrics
@@ -17,7 +17,6 @@ from gossip.report import Run, load_runs
 from gossip.runs import sweep
 from gossip.simulate.slots import ADADAMP, Slots
 
-TABLE, CURVES = "adadamp.csv", "adadamp_curves.csv"
 MODELS: dict[str, Slots] = {
     **{f"{name}, 4 slots": slots for name, slots in ADADAMP.items()},
     **{f"{name}, a slot each": slots.unlimited() for name, slots in ADADAMP.items()},
@@ -79,18 +78,28 @@ SECONDS = dict(
 """Columns of `Point` by the name of the model that they are of."""
 
 
-def load(scale: Scale) -> list[tuple[Row, Run]]:
+def table(size: Size) -> str:
+    """File name of the runs' table."""
+    return f"{size.name}.csv"
+
+
+def curves(size: Size) -> str:
+    """File name of the table of the schedules' evaluations."""
+    return f"{size.name}_curves.csv"
+
+
+def load(scale: Scale, size: Size) -> list[tuple[Row, Run]]:
     """The finished runs of the plan; runs of an older plan are left out."""
-    size, error = study(scale), errors(scale)
-    wanted = {key for part in PARTS for key in runs(part, size, error)}
-    folders = sweep.finished(scale.runs / STUDY)
+    error = errors(scale, size)
+    wanted = {key for part in size.parts for key in runs(part, size, error)}
+    folders = sweep.finished(scale.runs / size.name)
     found = [folder for folder in folders if folder.name in wanted]
     return [(row_of(run), run) for run in load_runs(found)] if found else []
 
 
-def errors(scale: Scale) -> ErrorOf:
+def errors(scale: Scale, size: Size) -> ErrorOf:
     """The validation errors of the finished runs, read from their folders."""
-    found = sweep.finished(scale.runs / STUDY)
+    found = sweep.finished(scale.runs / size.name)
     return errors_of([row_of(run) for run in load_runs(found)] if found else [])
 
 
@@ -160,17 +169,17 @@ def points(run: Run, size: Size) -> list[Point]:
 def publish(results: Sequence[tuple[Row, Run]], size: Size, folder: Path) -> None:
     """Write both tables."""
     ordered = sorted(results, key=lambda result: result[0].key)
-    tables.write([asdict(row) for row, _ in ordered], folder / TABLE)
-    curves = [
+    tables.write([asdict(row) for row, _ in ordered], folder / table(size))
+    evaluations = [
         asdict(point)
         for row, run in ordered
         if row.method in SCHEDULES and row.seed in size.seeds
         for point in points(run, size)
     ]
-    if curves:
-        tables.write(curves, folder / CURVES)
+    if evaluations:
+        tables.write(evaluations, folder / curves(size))
 
 
-def read(folder: Path) -> tuple[list[Row], list[Point]]:
+def read(folder: Path, size: Size) -> tuple[list[Row], list[Point]]:
     """What `publish` wrote; no rows where there is no file."""
-    return tables.typed(folder / TABLE, Row), tables.typed(folder / CURVES, Point)
+    return tables.typed(folder / table(size), Row), tables.typed(folder / curves(size), Point)

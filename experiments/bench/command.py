@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 import tyro
@@ -30,10 +31,8 @@ class Options:
     """Models up to 24 million parameters, rows up to 40 MB, 4096 learners, more rounds."""
     smoke: bool = False
     """Try the code in seconds; its numbers mean nothing."""
-    only: tuple[str, ...] = ()
-    """Tables to measure, of exchange, training, overlap, interference, stacked, hosted, mixing,
-    monitor, recording, rules, cost_curve, simulate; the files of others stay as they are
-    (default: all)."""
+    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(TABLES))] = ()
+    """Tables to measure; the files of others stay as they are (default: all)."""
     out: Path = Path("bench")
     """Folder for a CSV per table, the machine's facts and the picture."""
 

@@ -63,7 +63,8 @@ def meeting_of(comm: Communicator, stopped: Callable[[], bool] = lambda: False) 
             print(f"bench: {text}", file=sys.stderr, flush=True)
 
     crowded = comm.processes > num_cores()
-    return Meeting(comm, _wait_asleep if crowded else _wait_busily, stopped, say)
+    wait = _wait_asleep if crowded else _wait_busily
+    return Meeting(comm, wait, _wait_asleep, stopped, say)
 
 
 def measure(job: Job, meeting: Meeting, position: Position) -> None:

@@ -41,6 +41,8 @@ class Meeting:
     comm: Communicator = field(default_factory=lambda: Stacked(1))
     wait: Callable[[], None] = lambda: None
     """Comes back when all processes have called it."""
+    rest: Callable[[], None] = lambda: None
+    """The same, asleep until then: for processes that have nothing to do in a block."""
     stopped: Callable[[], bool] = lambda: False
     """Whether all have agreed to stop; collective."""
     say: Callable[[str], None] = lambda text: None

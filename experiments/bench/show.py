@@ -6,7 +6,7 @@ from itertools import groupby
 
 from rich.table import Table
 
-from experiments.bench import exchange, ours, peers, raw, stacked
+from experiments.bench import engines, exchange, ours, peers, raw, stacked
 from experiments.bench.rows import Row
 from experiments.bench.size import spare_cores
 
@@ -102,7 +102,13 @@ def over(mine: Row, theirs: Row) -> str:
 
 def sentences(rows: Sequence[Row]) -> list[str]:
     """Sentences that sum up the tables, the bad with the good."""
-    return [*_exchange(rows), *_overlap(rows), *_interference(rows), *_stacked(rows)]
+    return [
+        *_exchange(rows),
+        *_overlap(rows),
+        *_interference(rows),
+        *_stacked(rows),
+        *_engines(rows),
+    ]
 
 
 def _exchange(rows: Sequence[Row]) -> list[str]:
@@ -147,4 +153,28 @@ def _stacked(rows: Sequence[Row]) -> list[str]:
             f"{case}: {speed[stacked.STACKED]:,.0f} learner steps/s stacked, "
             f"{speed[stacked.STACKED] / speed[stacked.LOOP]:.2g} times a {stacked.LOOP}"
         )
+    return found
+
+
+def _engines(rows: Sequence[Row]) -> list[str]:
+    """What each side costs more than one process that computes alone: an update, and a MB of it.
+
+    From the smallest and the largest model; times by way of the base in the same rounds.
+    """
+    found = []
+    others = [row for row in rows if row.table == "engines" and row.variant != row.base]
+    base = {(row.processes, row.d): row for row in rows if row.variant == engines.BASE}
+    more = {
+        (row.variant, row.processes, row.d): (row.ratio - 1) * base[row.processes, row.d].wall_ms
+        for row in others
+    }
+    for variant, processes in dict.fromkeys((row.variant, row.processes) for row in others):
+        sizes = sorted(d for name, p, d in more if (name, p) == (variant, processes))
+        small, large = sizes[0], sizes[-1]
+        least, most = more[variant, processes, small], more[variant, processes, large]
+        text = f"{variant}, P = {processes}: {least:+.3g} ms an update over {engines.BASE}"
+        if large > small:
+            per_mb = (most - least) / (engines.megabytes(large) - engines.megabytes(small))
+            text += f" where the model is small, and {per_mb:+.3g} ms for each MB"
+        found.append(text)
     return found

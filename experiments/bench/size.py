@@ -43,9 +43,9 @@ class Size:
     """Learners that the simulator of time has."""
     simulated_steps: int = 10_000
     engine_models: tuple[tuple[int, ...], ...] = (MLP_42K, MLP_670K, MLP_6M)
-    """Hidden layers of the models whose batches grow on a Dask cluster."""
-    engine_workers: tuple[int, ...] = (1, 2, 4)
-    """Dask workers that take part, at most."""
+    """Hidden layers of the models whose batches grow."""
+    engine_processes: bool = True
+    """Whether Dask's workers are processes of their own, as in earnest."""
     methods: tuple[str, ...] = tuple(ALGORITHMS)
     """Algorithms that are compared, DPSGD among them."""
     dataset: str = "mnist_like"
@@ -91,7 +91,7 @@ SMOKE = Size(
     simulated_learners=(4,),
     simulated_steps=3,
     engine_models=((4,),),
-    engine_workers=(1,),
+    engine_processes=False,
     methods=("dpsgd", "relaysgd", "streaming-diloco"),
     dataset="few",
 )

@@ -8,6 +8,8 @@ You et al., SC 2019 (DATE: intensity, energy).
 import math
 from collections.abc import Iterator
 
+from experiments.adadamp.workers import BATCH as FIG7_BATCH
+from experiments.adadamp.workers import PUBLISHED as FIG7
 from experiments.time.rows import Row
 from experiments.time.size import Size
 from gossip.simulate.slots import ADADAMP, GRADIENT, PER_TASK, Slots, Stretch
@@ -36,9 +38,6 @@ MEDIANS_MS = {
     "high": (93.15, 98.14, 191.16, 291.29, 644.91, 938.01, 2835.42),
 }
 """Median update of the published histories, over WORKERS."""
-FIG7_BATCH = 512
-FIG7 = {32: 11.08, 64: 7.67, 128: 7.30, 256: 10.10, 512: 17.06}
-"""Median seconds of an epoch by samples per worker; gradients take half of GRADIENT."""
 LENA = {
     "ResNet-18": {
         "LSW": (0.11295, 0.0151),

@@ -157,15 +157,22 @@ class Cluster:
         return _as_tensors(self._awaited(level[0]))
 
     def _awaited(self, future: Any) -> Sums:
-        """The result, as long as there is anybody who may still compute it."""
+        """The result, as long as there is anybody who may still compute it.
+
+        Once it is computed it has to come here, however long that takes: a time-out would begin
+        its way again.
+        """
         alone_since: float | None = None
+        arrival = max(POLL, self._patience)
         while True:
+            is_computed = future.status == "finished"
             try:
-                return future.result(timeout=POLL)
+                return future.result(timeout=arrival if is_computed else POLL)
             except self._timeouts:
                 self._refuse_slow(future)
-                if future.done():
+                if future.status in ("error", "cancelled"):
                     raise
+                arrival *= 2 if is_computed else 1
             self._check_alive()
             if self._workers():
                 alone_since = None

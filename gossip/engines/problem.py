@@ -1,5 +1,6 @@
 """What is trained on what: the same object on every worker."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ class Items:
     """A torch data set: items (input, target), collated as a DataLoader does."""
 
     dataset: Any
+    encode: Callable[[np.ndarray], np.ndarray] | None = None
+    """From targets as they are there to what the loss wants; None: they are that."""
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -38,6 +41,8 @@ class Items:
     def batch(self, indices: np.ndarray) -> tuple[Any, Any]:
         """The samples of these numbers."""
         inputs, targets = default_collate([self.dataset[int(index)] for index in indices])
+        if self.encode is not None:
+            targets = torch.as_tensor(self.encode(np.asarray(targets)))
         return inputs, targets
 
 

@@ -1,5 +1,6 @@
 """The estimator for classes."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import nn
 
 from gossip.errors import UserError
-from gossip.estimators.data import all_targets, is_dataset
+from gossip.estimators.data import Encode, all_targets, first_item, is_dataset
 from gossip.estimators.net import DampedNet
 from gossip.estimators.targets import OfClasses, first, probabilities
 
@@ -152,8 +153,8 @@ class DampedClassifier(ClassifierMixin, DampedNet):
 
     def _taken(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, Any]:
         if is_dataset(X):
+            self._shape_of(first_item(X)[0], reset=reset)
             labels = all_targets(X) if y is None else np.asarray(y)
-            self._shape_of(X[0][0], reset=reset)
         else:
             X, labels = self._checked_inputs(X, y, reset=reset, multi_output=False)
             self._shape_of(X[0], reset=reset)
@@ -182,8 +183,9 @@ class DampedClassifier(ClassifierMixin, DampedNet):
     def _num_outputs(self) -> int:
         return len(self.classes_)
 
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.classes_, y)
+    @property
+    def _encode(self) -> Encode:
+        return partial(np.searchsorted, self.classes_)
 
     def _shaped_loss(self) -> nn.Module:
         return OfClasses(self.loss_, len(self.classes_))

@@ -11,10 +11,11 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import Subset
 
 from gossip.engines import Arrays, Items, parts
+from gossip.errors import UserError
 from gossip.task.samples import Samples
 
 Encode = Callable[[np.ndarray], np.ndarray]
-"""Targets as the user has them -> as the loss wants them."""
+"""Targets as the user has them -> as the loss wants them; it goes to all workers."""
 
 
 def is_dataset(x: Any) -> bool:
@@ -22,24 +23,38 @@ def is_dataset(x: Any) -> bool:
     return isinstance(x, TorchDataset)
 
 
-def samples_of(dataset: Any, encode: Encode) -> Samples:
+def first_item(dataset: Any) -> Any:
+    """Item 0, by which shapes are known.
+
+    Raises:
+        UserError: there is none.
+    """
+    if not len(dataset):
+        raise UserError(
+            f"X is a {type(dataset).__name__} of 0 samples: there is nothing to learn from, give "
+            "at least one"
+        )
+    return dataset[0]
+
+
+def samples_of(dataset: Any, encode: Encode | None = None) -> Samples:
     """The samples of a data set, or of a part of one that `train_split` has made."""
     if isinstance(dataset, Subset):
         whole = samples_of(dataset.dataset, encode)
         indices = np.asarray(dataset.indices, dtype=np.int64)
         if isinstance(whole, Arrays):
             return Arrays(whole.inputs[indices], whole.targets[indices])
-        return Items(dataset)
+        return Items(dataset, encode)
     if isinstance(dataset, Dataset):
         n = len(dataset.X)
-        targets = np.zeros(n) if dataset.y is None else encode(np.asarray(dataset.y))
-        return Arrays(dataset.X, targets)
-    return Items(dataset)
+        targets = np.zeros(n) if dataset.y is None else np.asarray(dataset.y)
+        return Arrays(dataset.X, targets if encode is None else encode(targets))
+    return Items(dataset, encode)
 
 
 def in_order(dataset: Any, at_once: int) -> list[tuple[Any, Any]]:
     """All samples, so many at once, with the targets as the user has them."""
-    samples = samples_of(dataset, lambda y: y)
+    samples = samples_of(dataset)
     numbers = parts(np.arange(len(samples)), at_once)
     if isinstance(samples, Arrays):
         return [(samples.inputs[part], samples.targets[part]) for part in numbers]

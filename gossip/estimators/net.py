@@ -23,7 +23,13 @@ from gossip.errors import UserError, said
 from gossip.estimators import picture
 from gossip.estimators.course import Course, Update, epoch
 from gossip.estimators.data import in_dtype, in_order, is_dataset, samples_of
-from gossip.estimators.parameters import check_loss, check_optimizer, check_workers, damper_of
+from gossip.estimators.parameters import (
+    check_amounts,
+    check_loss,
+    check_optimizer,
+    check_workers,
+    damper_of,
+)
 from gossip.estimators.progress import ProgressLine
 from gossip.models import mlp
 from gossip.streams import PASS, PROBE, generator, seeded
@@ -160,6 +166,7 @@ class DampedNet(NeuralNet):
         """Make module, loss and optimizer anew, and begin at update 0."""
         self._validate_params()
         check_optimizer(self.optimizer)
+        check_amounts(self.max_epochs, self.lr)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.course_ = None
         self.meta_ = {
@@ -182,7 +189,7 @@ class DampedNet(NeuralNet):
         with seeded(self.seed_):
             options = self.get_params_for("module")
             if self.module is None:
-                made = mlp(self._input_shape, self._num_outputs, **options)
+                made = self._made("module", mlp, options, self._input_shape, self._num_outputs)
             else:
                 made = self._made("module", self.module, options)
         if not isinstance(made, nn.Module):
@@ -205,7 +212,17 @@ class DampedNet(NeuralNet):
         self.loss_ = made
         return self
 
-    def _made(self, name: str, given: Any, options: dict[str, Any]) -> Any:
+    def initialize_optimizer(self, *args: Any, **kwargs: Any) -> "DampedNet":
+        """The optimizer of the module's weights."""
+        try:
+            return super().initialize_optimizer(*args, **kwargs)
+        except TypeError as error:
+            raise UserError(
+                f"the optimizer cannot be made ({said(error)}): what it is made with is given as "
+                "lr and optimizer__x"
+            ) from error
+
+    def _made(self, name: str, given: Any, options: dict[str, Any], *shape: Any) -> Any:
         if isinstance(given, nn.Module):
             if options:
                 raise UserError(
@@ -214,7 +231,7 @@ class DampedNet(NeuralNet):
                 )
             return copy.deepcopy(given)
         try:
-            return given(**options)
+            return given(*shape, **options)
         except TypeError as error:
             raise UserError(
                 f"{name}={getattr(given, '__name__', given)!r} cannot be made ({said(error)}): "
@@ -257,7 +274,7 @@ class DampedNet(NeuralNet):
 
     def get_loss(self, y_pred: Any, y_true: Any, *args: Any, **kwargs: Any) -> Tensor:
         """The loss of a batch that is judged."""
-        encoded = self._encoded(np.asarray(y_true))
+        encoded = np.asarray(y_true) if self._encode is None else self._encode(np.asarray(y_true))
         return self._shaped_loss()(y_pred, torch.as_tensor(encoded, device=self.device))
 
     # Training -------------------------------------------------------------------------------------
@@ -282,7 +299,7 @@ class DampedNet(NeuralNet):
         self.meta_["partial_fit__time"] += time.perf_counter() - start
 
     def _updates_of(self, dataset: Any) -> "_Updates":
-        samples = samples_of(dataset, self._encoded)
+        samples = samples_of(dataset, self._encode)
         options = self.get_params_for("batch_size")
         damper = damper_of(self.batch_size, options, self.max_batch_size, len(samples))
         self._watches = damper.observes
@@ -361,7 +378,7 @@ class DampedNet(NeuralNet):
         if not np.isfinite(loss):
             raise UserError(
                 f"the loss of update {update} is {loss}: training has diverged; lower lr, or look "
-                "at the scale of X"
+                "at X: for NaN, and at its scale"
             )
         for name, parameter in self.module_.named_parameters():
             if name in total.gradient:

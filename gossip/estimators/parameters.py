@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -29,6 +30,10 @@ def damper_of(
         UserError: it is none of these, an option does not exist, or it does not go with N.
     """
     options = dict(options)
+    if not (max_batch_size is None or isinstance(max_batch_size, Real)):
+        raise UserError(
+            f"max_batch_size={max_batch_size!r}: give a number of samples, or None for all"
+        )
     if max_batch_size is not None:
         options["max_batch"] = max_batch_size
     if isinstance(batch_size, str):
@@ -102,6 +107,20 @@ def check_loss(loss: Any) -> None:
         raise UserError(
             f"the loss {type(loss).__name__} has weights of its own, which nobody would train: "
             "make them parameters of the module"
+        )
+
+
+def check_amounts(max_epochs: Any, lr: Any) -> None:
+    """Refuse what is no number of epochs or no learning rate.
+
+    Raises:
+        UserError: it is not.
+    """
+    if not isinstance(max_epochs, Integral) or max_epochs < 0:
+        raise UserError(f"max_epochs={max_epochs!r}: give a whole number of epochs, at least 0")
+    if not (lr is None or (isinstance(lr, Real) and float(lr) >= 0)):
+        raise UserError(
+            f"lr={lr!r}: give a learning rate of at least 0, or None for the optimizer's own"
         )
 
 

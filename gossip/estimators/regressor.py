@@ -9,7 +9,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import nn
 
 from gossip.errors import UserError
-from gossip.estimators.data import all_targets, is_dataset
+from gossip.estimators.data import all_targets, first_item, is_dataset
 from gossip.estimators.net import DampedNet
 from gossip.estimators.targets import OfNumbers
 
@@ -145,11 +145,13 @@ class DampedRegressor(RegressorMixin, DampedNet):
 
     def _taken(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         if is_dataset(X):
-            sample, target = X[0] if y is None else (X[0][0], y[0])
+            first = first_item(X)
+            sample, target = first if y is None else (first[0], y[0])
         else:
-            if y is not None and np.asarray(y).dtype.kind in "US":
+            text = next((v for v in np.ravel(y).tolist() if isinstance(v, str | bytes)), None)
+            if text is not None:
                 raise UserError(
-                    f"y holds text ({np.ravel(y)[0]!r}) and {type(self).__name__} predicts "
+                    f"y holds text ({text!r}) and {type(self).__name__} predicts "
                     "numbers: for classes take DampedClassifier"
                 )
             X, y = self._checked_inputs(X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -164,8 +166,9 @@ class DampedRegressor(RegressorMixin, DampedNet):
     def _num_outputs(self) -> int:
         return int(np.prod(self._target_shape, dtype=int))
 
-    def _encoded(self, y: np.ndarray) -> np.ndarray:
-        return y
+    @property
+    def _encode(self) -> None:
+        return None
 
     def _shaped_loss(self) -> nn.Module:
         return OfNumbers(self.loss_)

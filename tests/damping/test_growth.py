@@ -18,12 +18,14 @@ from gossip.config import (
     Model,
     Monitoring,
     Rate,
+    Reliability,
 )
 from gossip.damping import DAMPERS
 from gossip.data import Sampler
 from gossip.errors import UserError
 from gossip.loop.growth import measured
 from gossip.loop.workers import Workers
+from gossip.optim import OPTIMIZERS
 from gossip.rates import Norms
 from gossip.runs.dispatch import check
 from gossip.schedule import courses
@@ -92,6 +94,38 @@ def test_with_any_batches_an_epoch_covers_each_sample_once(seed):
         assert sorted(stream[97 * epoch : 97 * (epoch + 1)]) == list(range(97))
 
 
+@pytest.mark.parametrize("damping", [*OPTIONS, "gradient-descent"])
+def test_a_run_covers_each_sample_once_an_epoch_at_every_schedule(damping, monkeypatch):
+    drawn, draw = [], Sampler.indices
+
+    def noted(sampler, t):
+        drawn.append(draw(sampler, t))
+        return drawn[-1]
+
+    monkeypatch.setattr(Sampler, "indices", noted)
+    _, rows = run(replace(config("ssgd", damping), epochs=2.2))
+    assert [part.shape[1] for part in drawn] == [row["batch_size"] for row in steps_of(rows)]
+    assert len({part.shape[1] for part in drawn}) > 1 or "-" in damping
+    stream = np.concatenate([part.ravel() for part in drawn])
+    assert len(stream) >= 2.2 * N - 4
+    for epoch in range(len(stream) // N):
+        assert np.array_equal(np.sort(stream[N * epoch : N * (epoch + 1)]), np.arange(N))
+
+
+def test_a_straggler_costs_time_and_changes_no_bit():
+    late = Reliability(
+        straggler="constant", straggler_options=("s=2", "learners=0"), straggler_seconds=0.001
+    )
+    for damping in ("geodamp", "radadamp"):
+        chosen = config("ssgd", damping)
+        outcome, rows = run(chosen)
+        slow, slow_rows = run(replace(chosen, reliability=late))
+        assert same_bits(slow.state.x, outcome.state.x)
+        assert [row["batch_size"] for row in steps_of(slow_rows)] == [
+            row["batch_size"] for row in steps_of(rows)
+        ]
+
+
 def test_a_learner_walks_through_its_own_shard_whatever_its_batches():
     batches = [3, 5, 5, 8, 2, 9, 9]
     sampler = Sampler(60, 4, range(4), batches[0], 1, partition="iid")
@@ -124,11 +158,13 @@ METHODS = [name for name in ALGORITHMS if name not in ("ssgd", "dpsgd")]
     [
         *((name, method) for name in ("ssgd", "dpsgd") for method in ("constant", *cases.RULES)),
         *((name, "constant") for name in METHODS),
+        *(("dpsgd", optimizer) for optimizer in OPTIMIZERS),
     ],
 )
 def test_a_damper_that_never_grows_changes_no_bit(name, method):
     # A graph and an optimizer that every algorithm takes.
-    rate = Rate(lr=0.05, **cases.RULES.get(method, {}))
+    optimizer = {"optimizer": method} if method in OPTIMIZERS else {}
+    rate = Rate(lr=0.05, **cases.RULES.get(method, {}), **optimizer)
     gossip = Averaging(learners=4, topology="chain", weights="lazy", noise_std=0.05)
     damped = replace(config(name, options=("factor=1",)), rate=rate, gossip=gossip)
     outcome, rows = run(damped)

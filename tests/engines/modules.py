@@ -2,10 +2,15 @@
 
 import os
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 from torch import nn
+
+SECONDS = 0.3
+"""A pass of a worker that is slow."""
 
 
 class Mortal(nn.Module):
@@ -25,6 +30,21 @@ class Mortal(nn.Module):
             return self.layers(x)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
+
+
+class Tired(nn.Linear):
+    """A linear map that takes its time in the process that calls it first."""
+
+    def __init__(self, features: int, mark: str) -> None:
+        super().__init__(features, 1)
+        self.mark, self.mine = mark, False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with suppress(FileNotFoundError):
+            Path(self.mark).unlink()
+            self.mine = True
+        time.sleep(SECONDS if self.mine else 0.0)
+        return super().forward(x)
 
 
 class Broken(nn.Linear):

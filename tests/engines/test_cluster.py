@@ -5,6 +5,7 @@ All in one module, with one cluster: starting its workers is what these tests co
 
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from gossip.engines import Arrays, Here, Items, Part, Problem, connect, parts  #
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
-from tests.engines.modules import Broken, Mortal, Slow  # noqa: E402
+from tests.engines.modules import SECONDS, Broken, Mortal, Slow, Tired  # noqa: E402
 
 N, FEATURES = 48, 3
 
@@ -116,6 +117,24 @@ def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(
 
 
 @pytest.mark.slow
+def test_a_slow_worker_is_waited_for_and_changes_nothing(client, tmp_path):
+    given = problem(Tired(FEATURES, str(tmp_path / "mark")))
+    batch = [Part(part) for part in parts(np.arange(N), 12)]
+    here, there = Here(), Cluster(client)
+    here.hold(given)
+    expected = here.gradient(state(given.module), batch)
+    there.hold(given)
+    there.scale(2)
+    (tmp_path / "mark").touch()
+    start = time.monotonic()
+    found = there.gradient(state(given.module), batch)
+    assert time.monotonic() - start > SECONDS
+    for name, value in expected.gradient.items():
+        assert torch.allclose(found.gradient[name], value, rtol=0, atol=1e-12)
+    there.close()
+
+
+@pytest.mark.slow
 def test_the_tasks_have_names_that_say_what_they_do(client):
     engine = Cluster(client)
     engine.hold(problem(nn.Linear(FEATURES, 1)))
@@ -158,12 +177,58 @@ def test_workers_are_asked_for_and_given_back(threads):
     assert len(threads.cluster.worker_spec) == 1
 
 
+class OnItsWay:
+    """A result that is computed after a first look, and takes 100 s to come here."""
+
+    def __init__(self, result):
+        self.value, self.status = result, "pending"
+
+    def done(self):
+        return self.status == "finished"
+
+    def result(self, timeout):
+        if self.done() and timeout > 100:
+            return self.value
+        self.status = "finished"
+        raise distributed.TimeoutError(f"timed out after {timeout} s.")
+
+
+def test_a_result_that_is_long_on_its_way_is_no_lost_worker(threads):
+    result = object()
+    assert Cluster(threads)._awaited(OnItsWay(result)) is result
+
+
 def test_data_that_time_out_are_no_lost_worker(threads):
     given = replace(problem(nn.Linear(FEATURES, 1)), samples=Items(Slow()))
     engine = Cluster(threads)
     engine.hold(given)
     with pytest.raises(UserError, match=r"timed out on a worker .*the server of the data"):
         engine.gradient(state(given.module), [Part(np.arange(4))])
+
+
+def test_dask_is_the_current_client_and_else_a_cluster_of_processes_here(threads, monkeypatch):
+    with threads.as_current():
+        assert connect("dask")._client is threads
+    asked, start = {}, distributed.LocalCluster
+
+    def without_processes(**options):
+        asked.update(options)
+        return start(**options | {"processes": False})
+
+    monkeypatch.setattr(distributed, "LocalCluster", without_processes)
+    net = {"batch_size": 12, "max_epochs": 1, "random_state": 0}
+    there = DampedRegressor(engine="dask", **net).fit(*data())
+    client = distributed.default_client()
+    cluster = client.cluster
+    try:
+        assert asked["processes"] is True
+        assert there.n_workers_ == 1
+        here = DampedRegressor(**net).fit(*data())
+        for mine, other in zip(there.module_.parameters(), here.module_.parameters(), strict=True):
+            assert torch.equal(mine, other)
+    finally:
+        client.close()
+        cluster.close()
 
 
 def test_a_client_that_is_closed_is_refused(threads):
@@ -173,6 +238,19 @@ def test_a_client_that_is_closed_is_refused(threads):
         connect(client)
     with pytest.raises(UserError, match="the Dask Client is closed"):
         DampedRegressor(engine=client).fit(*data())
+
+
+def test_a_client_whose_scheduler_is_gone_is_refused():
+    cluster = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
+    client = distributed.Client(cluster.scheduler_address, set_as_default=False, timeout=1)
+    cluster.close()
+    try:
+        while client.status == "running":
+            time.sleep(0.01)
+        with pytest.raises(UserError, match=r"scheduler cannot be reached: make a new Client"):
+            DampedRegressor(engine=client).fit(*data())
+    finally:
+        client.close(timeout=1)
 
 
 def test_a_module_that_cannot_be_pickled_is_refused(threads):

@@ -34,6 +34,13 @@ class Made(Linear):
             self.other = nn.Parameter(weight.data if how == "tied" else weight.data[1:])
 
 
+class Flat(Linear):
+    """A linear map that gives [n]."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).squeeze(-1)
+
+
 CLASSIFIERS = {
     "a batch larger than the data": ({"batch_size": 91}, "91 .*n_samples=90: set batch_size"),
     "a largest batch below the first": (
@@ -78,6 +85,15 @@ CLASSIFIERS = {
     "fewer workers than the fewest": ({"min_workers": 4, "max_workers": 2}, "max_workers=2"),
     "no samples for a worker": ({"grads_per_worker": 0}, "grads_per_worker=0"),
     "no engine": ({"engine": "dusk"}, "did you mean dask"),
+    "a largest batch in words": ({"max_batch_size": "N"}, "max_batch_size='N': give a number"),
+    "half an epoch": ({"max_epochs": 0.5}, "max_epochs=0.5: give a whole number"),
+    "no learning rate": ({"lr": "high"}, "lr='high': give a learning rate"),
+    "no such option of the optimizer": (
+        {"optimizer__momentun": 0.9}, "optimizer cannot be made .*'momentun'.*optimizer__x",
+    ),
+    "no such option of the perceptron": (
+        {"module__width": 3}, "module='mlp' cannot be made .*'width'.*module__x",
+    ),
 }  # fmt: skip
 
 
@@ -91,13 +107,53 @@ def test_parameters(params, said):
 @pytest.mark.parametrize(
     ("y", "said"),
     [
-        (WORDS, "y holds text .*: for classes take DampedClassifier"),
+        (WORDS, r"y holds text \('\w+'\) .*: for classes take DampedClassifier"),
+        (WORDS.astype(object), "y holds text .*: for classes take DampedClassifier"),
         (np.stack([NUMBERS[1]] * 2, axis=1), r"gives \[32, 1\] for a batch whose y is \[32, 2\]"),
     ],
 )
 def test_targets_of_a_regressor(y, said):
     with pytest.raises(UserError, match=said):
         DampedRegressor(Linear).fit(NUMBERS[0], y)
+
+
+def items(inputs: np.ndarray, targets: np.ndarray) -> torch.utils.data.Dataset:
+    """A torch data set of (input, target)."""
+
+    class OfItems(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return len(inputs)
+
+        def __getitem__(self, k: int) -> tuple[torch.Tensor, object]:
+            return torch.tensor(inputs[k], dtype=torch.float32), targets[k]
+
+    return OfItems()
+
+
+def test_shapes_of_a_data_set_that_torch_would_broadcast():
+    column = items(NUMBERS[0], NUMBERS[1].astype(np.float32)[:, None])
+    with pytest.raises(UserError, match=r"gives \[32\] for a batch whose y is \[32, 1\]"):
+        DampedRegressor(Flat).fit(column)
+    assert DampedRegressor(Linear, max_epochs=1).fit(column).predict(NUMBERS[0]).shape == (N, 1)
+
+
+def test_classes_of_a_data_set_may_be_of_any_kind():
+    """Words, and numbers that do not begin at 0, are told apart as they are in an array."""
+    options = {"max_epochs": 2, "random_state": 0}
+    expected = DampedClassifier(**options).fit(CLASSES[0], WORDS)
+    for labels in (WORDS, 3 * CLASSES[1] - 4):
+        data = items(CLASSES[0], labels)
+        net = DampedClassifier(**options).fit(data)
+        found = net.predict_proba(CLASSES[0])
+        assert np.array_equal(found, expected.predict_proba(CLASSES[0]))
+        assert set(net.predict(data)) <= set(labels)
+        assert net.score(data) == expected.score(CLASSES[0], WORDS)
+
+
+@pytest.mark.parametrize("estimator", [DampedClassifier, DampedRegressor])
+def test_a_data_set_of_nothing(estimator):
+    with pytest.raises(UserError, match="of 0 samples: there is nothing to learn from, give"):
+        estimator().fit(items(CLASSES[0][:0], CLASSES[1][:0]))
 
 
 def test_a_column_of_numbers_is_taken_as_scikit_learn_takes_it():

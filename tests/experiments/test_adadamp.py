@@ -11,7 +11,8 @@ from experiments.adadamp import claims, command, facts, page, plan
 from experiments.adadamp.groups import Measured, difference, error_at, first_at
 from experiments.adadamp.methods import BASELINE, METHODS, SCHEDULES, linear, updates
 from experiments.adadamp.rows import Point, Row, read
-from experiments.adadamp.size import FULL, SMOKE, Size
+from experiments.adadamp.size import FULL, IMAGES, SMOKE, SMOKE_IMAGES, Size
+from experiments.adadamp.workers import Wait
 from experiments.common.scale import smoke
 from gossip.config import Config
 from gossip.damping import PadaDamp, planned
@@ -19,7 +20,7 @@ from gossip.damping import PadaDamp, planned
 
 def all_runs(size: Size) -> dict[str, Config]:
     return {
-        key: run for part in plan.PARTS for key, run in plan.runs(part, size, lambda k: 0.0).items()
+        key: run for part in size.parts for key, run in plan.runs(part, size, lambda k: 0.0).items()
     }
 
 
@@ -46,6 +47,14 @@ def test_every_method_has_as_many_trials_on_the_same_samples() -> None:
     assert {run.epochs for run in runs.values()} == {FULL.epochs}
     totals = {key: run.gossip.learners * run.data.batch_size for key, run in runs.items()}
     assert {total for key, total in totals.items() if "double" not in key} == {FULL.batch}
+
+
+def test_on_cifar10_the_five_schedules_alone_are_run_with_convolutions() -> None:
+    runs = all_runs(IMAGES)
+    assert {(run.data.dataset, run.model.model) for run in runs.values()} == {("cifar10", "cnn")}
+    judged = Counter(key.rpartition("-lr")[0] for key in runs if "-seed100" not in key)
+    assert judged == dict.fromkeys(SCHEDULES, len(IMAGES.seeds))
+    assert len(runs) == len(SCHEDULES) * len(IMAGES.seeds) + len(IMAGES.rates)
 
 
 def test_nothing_is_judged_before_all_trials_are_there() -> None:
@@ -125,6 +134,23 @@ def test_no_worse_means_the_whole_interval(worse: float, holds: bool) -> None:
     assert claims.no_worse(("lena",), "decay")(made) is None
 
 
+@pytest.mark.parametrize(
+    ("ms", "holds"), [((330, 170, 130, 160, 190), True), ((120, 170, 200, 230, 300), False)]
+)
+def test_neither_the_fewest_nor_the_most_workers_are_fastest(ms, holds) -> None:
+    waits = [
+        Wait(samples=s, workers=512 // s, updates=30, update_ms=value, update_ms_q1=0,
+             update_ms_q3=0, load=1)
+        for s, value in zip((32, 64, 128, 256, 512), ms, strict=True)
+    ]  # fmt: skip
+    verdict = claims.between(Measured(FULL, [], [], [], [], waits))
+    assert verdict is not None
+    assert verdict[0] is holds
+    assert waits[0].epoch_s == pytest.approx(98 * ms[0] / 1e3)
+    assert waits[2].overhead_ms == pytest.approx(ms[2] - 39.16)
+    assert claims.between(Measured(FULL, [], [], [], [], waits[:4])) is None
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("adadamp")
@@ -135,18 +161,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_all_runs_are_made_and_shown(folder: Path) -> None:
+@pytest.mark.parametrize("size", [SMOKE, SMOKE_IMAGES], ids=lambda size: size.name)
+def test_all_runs_are_made_and_shown(folder: Path, size: Size) -> None:
     scale = smoke(folder)
-    made = page.measured(scale)
-    rows, points = read(scale.results)
+    made = page.measured(scale, size)
+    rows, points = read(scale.results, size)
     assert page.missing(made) == []
     assert len(rows) == len({row.key for row in rows})
-    assert {row.method for row in rows} == {*SCHEDULES, *SMOKE.methods}
+    wanted = {*SCHEDULES, *size.methods} if "dampers" in size.parts else {*SCHEDULES}
+    assert {row.method for row in rows} == wanted
     assert {point.key for point in points} == {
-        row.key for row in rows if row.method in SCHEDULES and row.seed in SMOKE.seeds
+        row.key for row in rows if row.method in SCHEDULES and row.seed in size.seeds
     }
     for found in rows:
-        if found.method in SCHEDULES and found.seed in SMOKE.seeds:
+        if found.method in SCHEDULES and found.seed in size.seeds:
             curve = made.curve(found)
             assert curve[-1].update == found.updates
             assert curve[-1].high_each > curve[0].high_each == 0

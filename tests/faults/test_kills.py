@@ -45,6 +45,9 @@ PLACES = {
 """Place -> the call in which a process is killed: in the middle of 40 steps, but for the last."""
 MPI_KILLS = [("gradient", 9, 0), ("exchange", 9, 1), ("monitor", 2, 2), ("checkpoint-file", 3, 1)]
 """Place, call and process that is killed then, one of three, each time the run goes on."""
+GROWING = ["--algorithm", "ssgd", "--damping", "geodamp", "--samples-per-worker", "100"]
+GROWING += ["--damping-options", "delay=0.4", "factor=2"]
+"""Six learners' 60 samples are for one process, and from update 10 on twice as many for two."""
 KILLS = 20
 SLOW = ["--straggler", "constant", "--straggler-options", "s=2", "learners=0"]
 SLOW += ["--straggler-seconds", "0.02"]
@@ -164,6 +167,28 @@ def wait_for_text(job: Job, text: str) -> str:
         assert time.monotonic() < deadline, said
         time.sleep(0.01)
     return (job.folder / "output").read_text()
+
+
+@pytest.mark.needs_mpi
+@pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment")
+@pytest.mark.timeout(3 * LONG_SECONDS)
+def test_a_worker_is_killed_after_the_batch_has_grown(start_command, tmp_path):
+    """The update does not depend on who computes it, so one process ends what two began."""
+    out, whole = tmp_path / "run", fresh(tmp_path / "whole")
+    assert begin(whole, *GROWING).code == 0
+    steps = summary(whole)["steps"]
+    # Process 1 computes from update 10 on, when there is work for two.
+    options = [*SHORT, *NUM_STEPS, *GROWING, "--out", str(out)]
+    ended = start_command(launch(2, *options, deed="gradient:3:KILL:1")).end(LONG_SECONDS)
+    assert ended.code in restart.LOST
+    [line] = [line for line in ended.told() if line.startswith("learner")]
+    assert line.startswith("learners 3-5 (process 1 on host ")
+    assert "at step 12" in line
+    assert_readable(out)
+    ended = resume(out)
+    assert ended.code == 0
+    assert f"goes on at step 10 of {steps}" in ended.text
+    assert_same(out, whole, exact=False, steps=steps, but=["workers"])
 
 
 @pytest.mark.needs_mpi

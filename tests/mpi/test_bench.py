@@ -11,13 +11,14 @@ import torch
 from mpi4py import MPI
 from scipy.sparse import csr_array, eye_array
 
-from experiments.bench import exchange, ours, peers, raw, training
+from experiments.bench import engines, exchange, ours, peers, raw, training
 from experiments.bench.variants import TOPOLOGIES, Setting, Variant
 from experiments.bench.workload import Bench
 from gossip.comm.node import futex
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging
+from gossip.engines import Here, Part, parts
 from topologies import build
 
 N = MPI.COMM_WORLD.size
@@ -158,3 +159,16 @@ def test_pairs_take_turns_on_the_ring():
     edges = [in_pairs("ring")(t) for t in range(1, 4)]
     assert all(abs(w - w.T).max() == 0 and np.allclose(w.sum(axis=1), 1) for w in edges)
     assert all(N == 2 or abs(a - b).max() > 0 for a, b in pairwise(edges[1:]))
+
+
+@pytest.mark.skipif(N > 4, reason="four parts do not go round")
+def test_an_update_that_is_shared_over_mpi_is_the_engines(setting):
+    """The sides of `engines` compute the same, shares of two parts and of one among them."""
+    problem = engines.problem_of((4,))
+    weights = {name: p.detach() for name, p in problem.module.named_parameters()}
+    batch = [Part(part) for part in parts(np.arange(engines.BATCH), engines.PART)]
+    own = Here()
+    own.hold(problem)
+    alone = torch.cat([g.flatten() for g in own.gradient(weights, batch).gradient.values()])
+    shared = engines.summed(setting.comm, own, weights, batch)
+    torch.testing.assert_close(shared, alone / engines.BATCH, rtol=1e-4, atol=1e-6)
