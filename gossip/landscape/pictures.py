@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossip.landscape.measure import Landscape
-from gossip.report.axes import GREY, plain
+from gossip.report.axes import GREY, log_or_note, plain
 from gossip.report.figures import STYLE
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def _lines(axes: "Axes", lines: dict[str, dict[str, list[float]]]) -> None:
     axes.set_xlabel("place on the line")
     axes.set_ylabel("training loss")
     axes.set_title("lines")
-    axes.legend()
+    log_or_note(axes)
+    axes.legend(frameon=True)
 
 
 def _contour(axes: "Axes", kind: str, contour: dict[str, Any]) -> None:
@@ -65,7 +66,7 @@ def _contour(axes: "Axes", kind: str, contour: dict[str, Any]) -> None:
     axes.plot(0, 0, "+", color="black", ms=8, label="mean")
     axes.set_title(title)
     axes.set_aspect("equal")
-    axes.legend()
+    axes.legend(frameon=True)
     if kind == "through the learners":
         axes.set_xlabel("units of the weights")
     else:

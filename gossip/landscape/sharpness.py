@@ -60,9 +60,10 @@ def at_random(surface: Surface, row: Tensor, std: Tensor, draws: int, seed: int)
 
 
 def relative_std(row: Tensor, layers: tuple[Layer, ...], sigma: float) -> Tensor:
-    r"""Deviation s of each coordinate, [d]: :math:`\sigma \|w_l\| / \sqrt{D_l}` in tensor l of D_l numbers.
+    r"""Deviation of each coordinate, [d]: :math:`\sigma \|w_l\| / \sqrt{D_l}` in tensor l.
 
-    It does not change what is measured if a layer is scaled and the next one scaled back.
+    D_l is how many numbers the tensor has. What is measured does not change if a layer is scaled
+    and the next one scaled back.
     """
     std = torch.zeros_like(row, dtype=torch.float64)
     for layer in layers:
