@@ -51,11 +51,9 @@ def larger_rates(scale: Scale) -> Verdict:
     cells = [survivors(scale, name) for name in ("dpsgd", "ssgd")]
     if not all(len(found) == len(RATES) for found in cells):
         return None
-    sums = [
-        (sum(c.survived for c in found if c.alpha > 1), sum(c.runs for c in found if c.alpha > 1))
-        for found in cells
-    ]
-    more = share_difference(*sums)
+    above = [[c for c in found if c.alpha > 1] for found in cells]
+    first, second = ((sum(c.survived for c in a), sum(c.runs for c in a)) for a in above)
+    more = share_difference(first, second)
     try:
         halves = " against ".join(form(alpha_50(found)) for found in cells)
     except UserError:

@@ -126,19 +126,19 @@ def _lines(
     """From the mean through learners, and through the two that are farthest from each other."""
     if float((x.double() - mean).abs().max()) == 0:
         return {}
-    at = np.linspace(-1.0, 2.0, settings.grid)
+    at = np.linspace(-1.0, 2.0, settings.grid).tolist()
     found = {
         f"mean to learner {j}": _line(at, planes.on_line(surface, mean, x[j], at))
         for j in range(min(len(x), MOST_LINES))
     }
     i, j = planes.farthest(x)
-    between = np.linspace(-0.5, 1.5, settings.grid)
+    between = np.linspace(-0.5, 1.5, settings.grid).tolist()
     ends_at = planes.on_line(surface, x[i], x[j], between)
     return found | {f"learner {i} to learner {j}": _line(between, ends_at)}
 
 
-def _line(at: np.ndarray, loss: np.ndarray) -> dict[str, list[float]]:
-    return {"at": at.tolist(), "loss": loss.tolist()}
+def _line(at: list[float], loss: np.ndarray) -> dict[str, list[float]]:
+    return {"at": at, "loss": loss.tolist()}
 
 
 def _contours(
@@ -154,7 +154,7 @@ def _contours(
         reach = 1.0
         if kind == "through the learners":
             reach = BEYOND * max(max(abs(a), abs(b)) for a, b in places)
-        axis = np.linspace(-reach, reach, settings.grid)
-        loss = planes.on_grid(surface, plane, axis.tolist(), axis.tolist())
-        found[kind] = {"axis": axis.tolist(), "loss": loss.tolist(), "learners": places}
+        axis = np.linspace(-reach, reach, settings.grid).tolist()
+        loss = planes.on_grid(surface, plane, axis, axis)
+        found[kind] = {"axis": axis, "loss": loss.tolist(), "learners": places}
     return found

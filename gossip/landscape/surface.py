@@ -17,7 +17,10 @@ from gossip.task import Task
 class Surface(Protocol):
     """A loss, twice differentiable."""
 
-    d: int
+    @property
+    def d(self) -> int:
+        """Number of weights."""
+        ...
 
     def loss(self, row: Tensor) -> float:
         """L at `row` [d]."""
@@ -42,7 +45,7 @@ class TrainingLoss:
 
     @property
     def d(self) -> int:
-        """Number of weights."""
+        """See `Surface.d`."""
         return self.task.d
 
     def loss(self, row: Tensor) -> float:
