@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import tyro
 
+from experiments import overview
+from experiments.account import command as account
+from experiments.account import page as account_page
 from experiments.adadamp import command as adadamp
 from experiments.adadamp import page as adadamp_page
 from experiments.common.command import Options, guarded
@@ -33,6 +36,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "time.csv": time_page.write,
     "adadamp_schedules.csv": adadamp_page.write,
     "noise.csv": noise_page.write,
+    "account.csv": account_page.write,
     "methods.csv": methods_page.write,
 }
 """How each page is written, by the table that it is written from."""
@@ -54,12 +58,15 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (fig2, topologies, lena, rivals, date, time, adadamp, noise, methods):
+            studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account, methods)
+            for study in studies:
                 study.publish(scale)
+            overview.publish(scale)
         dpsgd_page.write(scale)
         for table, write in PAGES.items():
             if (scale.results / table).exists():
                 write(scale)
+        overview.write(scale)
         print(f"wrote the pages in {scale.page.parent}", file=sys.stderr)
 
     return guarded(command)

@@ -47,6 +47,8 @@ part); the same for all: (seed, COMPRESSION)."""
 
 MASK = 15
 """Which coordinates SPARTA averages: (seed, MASK, step), or (seed, MASK, cycle)."""
+LANDSCAPE = 16
+"""Vectors, perturbations and directions about a mean model: (seed, LANDSCAPE, purpose, draw)."""
 
 PASS = 9
 """What a model draws in a training pass, such as Dropout's masks: (seed, PASS, learner, step)."""

@@ -85,7 +85,8 @@ def test_every_script_is_a_module_of_the_wheel(installed, tmp_path):
     assert all(Path(origin).is_relative_to(site) for origin in found.values())
     assert set(found) == {file.name for file in installed.glob("gossip-*")}
     assert {name.removeprefix("gossip-") for name in found} == {
-        "run", "launch", "report", "compare", "schedule", "simulate", "watch", "data", "topologies"
+        "run", "launch", "report", "compare", "schedule", "simulate", "watch", "landscape", "data",
+        "topologies",
     }  # fmt: skip
 
 

@@ -101,8 +101,11 @@ def difference(
         return mean(a - b, level)
     if np.ptp(a) == np.ptp(b) == 0:
         return Estimate(*[float(a[0] - b[0])] * 3)
-    found = stats.ttest_ind(a, b, equal_var=False).confidence_interval(level)
-    return Estimate(float(a.mean() - b.mean()), float(found.low), float(found.high))
+    value = float(a.mean() - b.mean())
+    parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
+    freedom = parts.sum() ** 2 / float((parts**2 / [len(a) - 1, len(b) - 1]).sum())
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(parts.sum())
+    return Estimate(value, value - half, value + half)
 
 
 def mean(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> Estimate:

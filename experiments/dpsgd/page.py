@@ -1,7 +1,8 @@
-"""experiments/README.md is written from the committed tables alone, so that it cannot drift."""
+"""experiments/dpsgd.md is written from the committed tables alone, so that it cannot drift."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from experiments.common import claims
 from experiments.common.markdown import mean, not_run_yet, page
@@ -16,14 +17,10 @@ LOST = ("nan", "dead")
 
 HEAD = """\
 <!-- Written by python -m experiments.publish: change experiments/dpsgd/page.py, not this file. -->
-# What reproduces, and what does not
+# The DPSGD paper's study, and topologies
 
-The DPSGD paper's study and a comparison of topologies are on this page. The synchronous rivals
-have theirs: [LENA, AdaScale and LSW](lena.md), [DATE, LEGW and LARS](date.md), and
-[DPSGD against all of them](rivals.md) on the same task and budget. What steps cost in seconds, and
-whether the simulator that says so can be believed, is on the page of [time](time.md); batches that
-grow are on [that of AdaDamp](adadamp.md), and what DPSGD's noise has to be like on [that of
-noise](noise.md).
+All studies' verdicts are on [one page](README.md). Why it works is asked on those of [the
+account of alpha_e](account.md) and [the noise](noise.md).
 
 MNIST, 784-50-50-10 ReLU with biases, PyTorch's default initialisation, mean cross-entropy, plain
 SGD at a constant rate alpha, float32, all learners from the same weights, one permutation of
@@ -73,6 +70,11 @@ picture the curves of `persist` at alpha = 1 are still those.
 """
 
 
+def path(scale: Scale) -> Path:
+    """The file that the page is written to."""
+    return scale.page.with_name("dpsgd.md")
+
+
 def text(scale: Scale) -> str:
     """The page, from the tables in `scale.results`."""
     rows = read_csv(scale.results / "fig2.csv")
@@ -95,7 +97,7 @@ def text(scale: Scale) -> str:
 
 def write(scale: Scale) -> None:
     """Write the page."""
-    scale.page.write_text(text(scale), encoding="utf-8")
+    path(scale).write_text(text(scale), encoding="utf-8")
 
 
 def missing(scale: Scale, rows: Sequence[Row], graphs: Sequence[Row]) -> list[str]:

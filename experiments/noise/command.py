@@ -3,13 +3,14 @@
 Every arm on every seed at each task and rate; then SSGD at the effective rates that DPSGD had.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import product
 from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, each_part
+from experiments.common.command import Options, guarded
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.noise import rows
@@ -30,19 +31,21 @@ class Command(Options):
     """The arms with noise; SSGD at the effective rates of DPSGD, which are recorded for it."""
 
 
-def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make the missing runs of one of PARTS.
+def run(scale: Scale, parts: Sequence[str], *, jobs: int) -> None:
+    """Make the missing runs of some of PARTS, one task and rate after the other.
 
     Raises:
         UserError: there is no such part, or a run failed.
     """
-    one_of(dict.fromkeys(PARTS), part, "part")
-    folder = scale.runs / STUDY
-    wanted = runs(part, study(scale), folder)
-    # What is followed is there before those that follow it.
-    first = {key: config for key, config in wanted.items() if config.rate.lr_trace is None}
-    sweep.run_all(first, folder, jobs=jobs)
-    sweep.run_all(wanted, folder, jobs=jobs)
+    for part in parts:
+        one_of(dict.fromkeys(PARTS), part, "part")
+    size, folder = study(scale), scale.runs / STUDY
+    for cell, part in product(size.cells, parts):
+        wanted = runs(part, cell, size, folder)
+        # What is followed is there before those that follow it.
+        first = {key: config for key, config in wanted.items() if config.rate.lr_trace is None}
+        sweep.run_all(first, folder, jobs=jobs)
+        sweep.run_all(wanted, folder, jobs=jobs)
 
 
 def publish(scale: Scale) -> None:
@@ -60,4 +63,4 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.noise")
-    return each_part(options, options.parts, partial(run, jobs=options.jobs))
+    return guarded(lambda: run(options.scale(), options.parts, jobs=options.jobs))

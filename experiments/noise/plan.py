@@ -21,20 +21,20 @@ def key(cell: Cell, arm: str, seed: int) -> str:
     return f"{cell.name}-{arm}-seed{seed}"
 
 
-def runs(part: str, size: Size, folder: Path) -> dict[str, Config]:
-    """The runs of one of PARTS, seed by seed, so that all arms have equally many soon.
+def runs(part: str, cell: Cell, size: Size, folder: Path) -> dict[str, Config]:
+    """The runs of one of PARTS, arm by arm: only an arm that has all its runs is judged.
 
     Args:
         part: the arms with noise and the two they lie between; or those of the matched rate.
+        cell: task and rate.
         size: of the study.
         folder: where the runs are: the matched arm reads those that it follows.
     """
     arms = [RECORDED, MATCHED] if part == "rate" else [arm for arm in ARMS if arm != MATCHED]
     return {
         key(cell, arm, seed): config(cell, arm, seed, size, folder)
-        for cell in size.cells
-        for seed in size.seeds
         for arm in arms
+        for seed in size.seeds
     }
 
 
@@ -62,6 +62,6 @@ def config(cell: Cell, arm: str, seed: int, size: Size, folder: Path) -> Config:
         every = Monitoring(monitor="standard", monitor_every=1, monitor_source="probe", probe=2_000)
         return replace(made, monitoring=every)
     if arm == MATCHED:
-        source = str((folder / key(cell, RECORDED, seed)).absolute())
+        source = str((folder / key(cell, RECORDED, seed)).resolve())
         return replace(made, rate=replace(made.rate, lr_trace=source, lr_trace_window=WINDOW))
     return made

@@ -68,6 +68,15 @@ def facts(path: Path) -> dict[str, Any]:
     return _manifest(path).facts
 
 
+def learners(path: Path) -> int:
+    """How many learners the checkpoint in `path` is of.
+
+    Raises:
+        UserError: its manifest is damaged.
+    """
+    return _manifest(path).n
+
+
 def _manifest(path: Path) -> Manifest:
     file_path = path / names.MANIFEST
     with _open(file_path) as (file, size):

@@ -20,6 +20,7 @@ from gossip.algorithms import ALGORITHMS
 from gossip.comm.connect import BACKENDS
 from gossip.compare import command as compare
 from gossip.config import Config, to_tables
+from gossip.landscape import command as landscape
 from gossip.launch import mpirun
 from gossip.rates import DECAYS, SCALINGS
 from gossip.report import command as report
@@ -45,6 +46,7 @@ PARSERS: dict[str, Callable[[list[str]], object]] = {
     "gossip.compare": compare.parse,
     "gossip.simulate": simulate.parse,
     "gossip.watch": lambda arguments: tyro.cli(watch.Options, args=arguments),
+    "gossip.landscape": landscape.parse,
     "topologies": lambda arguments: tyro.cli(topologies.Arguments, args=arguments),
     "build": build.main_parser().parse_args,
 }

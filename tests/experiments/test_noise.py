@@ -31,9 +31,9 @@ def test_every_kind_of_noise_is_an_arm() -> None:
 
 
 def test_arms_differ_in_their_noise_alone() -> None:
-    made = runs("noise", FULL, Path("runs"))
-    assert len(made) == len(FULL.cells) * len(FULL.seeds) * (len(ARMS) - 1)
     for cell in FULL.cells:
+        made = runs("noise", cell, FULL, Path("runs"))
+        assert len(made) == len(FULL.seeds) * (len(ARMS) - 1)
         of = {name: made[key(cell, name, 100)] for name in ARMS if name != MATCHED}
         assert (
             len({(c.data, c.model, c.rate, c.seed, c.steps, c.monitoring) for c in of.values()})
@@ -43,8 +43,8 @@ def test_arms_differ_in_their_noise_alone() -> None:
 
 
 def test_the_matched_arm_follows_the_recorded_run_of_its_seed() -> None:
-    made = runs("rate", FULL, Path("/runs"))
     cell = FULL.cells[1]
+    made = runs("rate", cell, FULL, Path("/runs"))
     follower, leader = (made[key(cell, arm, 107)] for arm in (MATCHED, RECORDED))
     assert follower.rate.lr_trace == f"/runs/{key(cell, RECORDED, 107)}"
     assert (leader.monitoring.monitor_every, follower.algorithm) == (1, ("ssgd",))

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments import overview
+from experiments.account import claims as account_claims
+from experiments.account import page as account_page
+from experiments.account.size import SMOKE as ACCOUNT
 from experiments.adadamp import claims as adadamp_claims
 from experiments.adadamp import page as adadamp_page
 from experiments.common.claims import REPRODUCES, Claim, table
@@ -30,14 +34,21 @@ from experiments.time import claims as time_claims
 from experiments.time import page as time_page
 
 ROOT = HERE.parent
+SPREADS = [
+    claim
+    for alpha in ACCOUNT.spread_alphas
+    for claim in account_claims.spreads(alpha, ACCOUNT.topologies)
+]
 PAGES = {
-    "README.md": (dpsgd_page, dpsgd_claims.CLAIMS),
+    "README.md": (overview, [entry for all in overview.PAPERS.values() for entry in all]),
+    "dpsgd.md": (dpsgd_page, dpsgd_claims.CLAIMS),
     "lena.md": (lena_page, lena_claims.CLAIMS),
     "date.md": (date_page, date_claims.CLAIMS),
     "rivals.md": (rivals_page, rivals_claims.CLAIMS),
     "time.md": (time_page, time_claims.CLAIMS),
     "adadamp.md": (adadamp_page, adadamp_claims.CLAIMS),
     "noise.md": (noise_page, noise_claims.CLAIMS),
+    "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
     "methods.md": (methods_page, methods_claims.CLAIMS),
 }
 TEXTS = [

@@ -1,0 +1,119 @@
+"""Each run of the study is one row of a committed table."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from experiments.account.measures import account_measures, late_spread
+from experiments.account.plan import STUDY, account_key, spread_key
+from experiments.account.size import Size, study
+from experiments.common import tables
+from experiments.common.scale import Scale
+from gossip.report import Run, load_runs
+from gossip.runs import sweep
+
+TABLE = "account.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run; what was not measured in it is NaN. early_ and late_ are phases, see `by_phase`."""
+
+    key: str
+    part: str
+    seed: int
+    verdict: str
+    alpha: float
+    topology: str = "complete"
+    test_error: float = math.nan
+    early_rate: float = math.nan
+    early_rate_s: float = math.nan
+    early_shift: float = math.nan
+    early_delta2_over_s: float = math.nan
+    early_gap: float = math.nan
+    early_cross: float = math.nan
+    early_hessian: float = math.nan
+    early_hessian_minibatch: float = math.nan
+    late_rate: float = math.nan
+    late_rate_s: float = math.nan
+    late_shift: float = math.nan
+    late_delta2_over_s: float = math.nan
+    late_gap: float = math.nan
+    late_cross: float = math.nan
+    late_hessian: float = math.nan
+    late_hessian_minibatch: float = math.nan
+    rho: float = math.nan
+    rho_t: float = math.nan
+    rho_t_g: float = math.nan
+    rho_delta2_t_g: float = math.nan
+    lr_max: float = math.nan
+    """Theorem 1's largest rate over alpha, median of the run."""
+    sigma_w2: float = math.nan
+    """Of a run whose spread is predicted: mean over its second half."""
+    seconds: float = math.nan
+    versions: str = ""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the run is left out of averages, and counted."""
+        return self.verdict == "diverged"
+
+
+def load(scale: Scale) -> list[Row]:
+    """The finished runs, in the order of the plan."""
+    size, folder = study(scale), scale.runs / STUDY
+    there = {path.name for path in sweep.finished(folder)}
+    rows = [
+        _row(run, "account", seed, size.alpha, "complete", account_measures(run, size))
+        for seed in size.seeds
+        for run in _found(folder, account_key(seed), there)
+    ]
+    for alpha in size.spread_alphas:
+        for topology in size.topologies:
+            for seed in size.spread_seeds:
+                for run in _found(folder, spread_key(alpha, topology, seed), there):
+                    measured = {"sigma_w2": late_spread(run, size)}
+                    rows.append(_row(run, "spread", seed, alpha, topology, measured))
+    return rows
+
+
+def write(rows: Sequence[Row], results: Path) -> None:
+    """Write the table."""
+    tables.write([asdict(row) for row in rows], results / TABLE)
+
+
+def read(results: Path) -> list[Row]:
+    """The rows that `write` wrote; none if there is no file."""
+    return tables.typed(results / TABLE, Row)
+
+
+def _found(folder: Path, key: str, there: set[str]) -> list[Run]:
+    return load_runs([folder / key]) if key in there else []
+
+
+def _row(
+    run: Run, part: str, seed: int, alpha: float, topology: str, measured: dict[str, float]
+) -> Row:
+    return Row(
+        key=run.folder.name,
+        part=part,
+        seed=seed,
+        verdict=run.verdict,
+        alpha=alpha,
+        topology=topology,
+        test_error=run.number("test_error"),
+        seconds=run.number("wall_seconds", "total"),
+        versions=tables.versions(run),
+        **measured,
+    )
+
+
+def spread_rows(rows: Sequence[Row], alpha: float, topology: str, size: Size) -> list[Row] | None:
+    """The runs of one cell of the spread by seed; None while some are missing or if one is lost."""
+    found = {
+        r.seed: r for r in rows if (r.part, r.alpha, r.topology) == ("spread", alpha, topology)
+    }
+    chosen = [found[seed] for seed in size.spread_seeds if seed in found]
+    complete = len(chosen) == len(size.spread_seeds)
+    return chosen if complete and not any(row.lost for row in chosen) else None

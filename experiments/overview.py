@@ -1,0 +1,256 @@
+"""experiments/README.md: what each paper says, our verdict and the effect, from all studies."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.account import claims as account
+from experiments.account import page as account_page
+from experiments.account.groups import Measured as Account
+from experiments.account.rows import read as read_account
+from experiments.account.size import study as account_study
+from experiments.adadamp import claims as adadamp
+from experiments.adadamp import page as adadamp_page
+from experiments.common import tables
+from experiments.common.claims import Verdict
+from experiments.common.figures import new_figure, save
+from experiments.common.markdown import markdown, page
+from experiments.common.scale import Scale
+from experiments.common.statistics import Criterion, share
+from experiments.common.survival import fit
+from experiments.noise import claims as noise
+from experiments.noise import page as noise_page
+from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
+from experiments.overview_text import COSTS, DISAGREE, HEAD, REFEREE, UNFINISHED
+from experiments.reread import (
+    best_error,
+    correlation,
+    early_rate,
+    larger_rates,
+    late_rate,
+    ssgd_fails,
+    ssgd_star,
+    survivors,
+)
+from experiments.reread_rivals import (
+    date_at_the_large_batch,
+    lena_over_adascale,
+    lena_scaling,
+    lipschitz_later,
+    rivals,
+    state_aware,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE = "overview.png"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A statement of a paper, and what its study has to say of it."""
+
+    statement: str
+    verdict: Callable[[Scale], Verdict]
+    page: str
+    """Where the study's own tables are."""
+
+
+def by_account(statement: str) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of the account, by its statement."""
+    (claim,) = (c for c in (*account.RATES, *account.NOISES) if c.statement == statement)
+    return lambda scale: claim.measured(account_rows(scale))
+
+
+def account_rows(scale: Scale) -> Account:
+    """What that study has."""
+    return Account(account_study(scale), tuple(read_account(scale.results)))
+
+
+def by_adadamp(statement: str) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of growing batches, by the beginning of its statement."""
+    (claim,) = (claim for claim in adadamp.CLAIMS if claim.statement.startswith(statement))
+    return lambda scale: claim.measured(adadamp_page.measured(scale))
+
+
+def rescued(name: str) -> Callable[[Scale], Verdict]:
+    """Whether an arm of the study of noise survives more often than SSGD, at the first rate."""
+
+    def verdict(scale: Scale) -> Verdict:
+        made = noise_page.measured(scale)[0]
+        judged = noise.more(name, SSGD)(made)
+        counts = [[row.survived for row in made.arm(arm)] for arm in (name, SSGD)]
+        if judged is not None or not all(counts):
+            return judged
+        (a, m), (b, n) = ((sum(found), len(found)) for found in counts)
+        wanted = len(made.size.seeds)
+        return "open", f"so far {a} of {m} against {b} of {n}; judged at {wanted} each"
+
+    return verdict
+
+
+DPSGD = (
+    Entry("DPSGD bears larger rates than SSGD", larger_rates, "dpsgd"),
+    Entry("SSGD fails at α = 1", ssgd_fails, "dpsgd"),
+    Entry("DPSGD comes to 2.1 %", best_error, "dpsgd"),
+    Entry("Its α_e is below 0.9 α early, by itself", early_rate, "dpsgd"),
+    Entry("... and within 15 % of α late", late_rate, "dpsgd"),
+    Entry("α_e falls where σ_w² is large", correlation, "dpsgd"),
+    Entry("... also at the same t and ‖g‖", by_account("... and the same ‖g‖"), "account"),
+    Entry(
+        "Early, it is the learners' places that lower α_e",
+        by_account("... because gradients are taken where the learners are, not at their mean"),
+        "account",
+    ),
+    Entry("Late, α_e is above α", by_account("Late, α_e is above α"), "account"),
+    Entry("Early, Δ⁽²⁾ is above Δ_S", by_account("Early, Δ⁽²⁾ is larger than Δ_S"), "account"),
+    Entry("... and late below", by_account("Late, it is smaller"), "account"),
+    Entry("Δ = Δ_S + Δ⁽²⁾, early", by_account("Δ = Δ_S + Δ⁽²⁾ (Eq. 5), early"), "account"),
+    Entry(
+        "Δ⁽²⁾ is what Eq. 5's Hessian says, early",
+        by_account("Δ⁽²⁾ = α² n⁻² Σ ‖H δw_j‖² (Eq. 5), early"),
+        "account",
+    ),
+    Entry(
+        "Theorem 1's largest rate tells that α = 1 trains",
+        by_account("Theorem 1's largest rate tells that this α trains"),
+        "account",
+    ),
+    Entry("SSGD\\* is worse than DPSGD, tuned", ssgd_star, "dpsgd"),
+    Entry("DPSGD survives α = 1.5 and SSGD does not, fresh seeds", rescued(OWN), "noise"),
+    Entry("Noise of DPSGD's strength rescues SSGD", rescued("isotropic"), "noise"),
+    Entry("... of the learners' covariance", rescued("gaussian"), "noise"),
+    Entry("... with its sign turned", rescued("flipped"), "noise"),
+    Entry("A rate that follows DPSGD's α_e rescues SSGD", rescued(MATCHED), "noise"),
+)
+LENA = (
+    Entry(
+        "LENA is more accurate than AdaScale: base rate of one worker",
+        partial(lena_over_adascale, tuned=False),
+        "lena",
+    ),
+    Entry("... tuned at each n", partial(lena_over_adascale, tuned=True), "rivals"),
+    Entry("... both with no or fixed warm-up", lena_scaling, "lena"),
+    Entry("State-aware warm-up is better than a fixed one", state_aware, "lena"),
+    Entry(
+        "DPSGD is as good as SSGD, both tuned (within 0.5 points)",
+        partial(rivals, ours="dpsgd-exp", theirs="ssgd", criterion=Criterion(high=0.5)),
+        "rivals",
+    ),
+)
+DATE = (
+    Entry(
+        "No accuracy is lost at B = 8192 (0.2 points)",
+        partial(date_at_the_large_batch, method="baseline"),
+        "date",
+    ),
+    Entry(
+        "DATE beats the manual schedule there",
+        partial(date_at_the_large_batch, method="manual"),
+        "date",
+    ),
+    Entry("The Lipschitz constant peaks later for larger batches", lipschitz_later, "date"),
+)
+ADADAMP = (
+    Entry(
+        "All schedules end with the same test error",
+        by_adadamp("Figs 3, 4"),
+        "adadamp",
+    ),
+    Entry("A batch that grows does what a falling rate does", by_adadamp("A batch"), "adadamp"),
+    Entry("It beats a constant batch at a constant rate", by_adadamp("A growing"), "adadamp"),
+    Entry("Every damper is as good as a falling rate", by_adadamp("Every"), "adadamp"),
+    Entry("It works under DPSGD", by_adadamp("Batches that grow under"), "adadamp"),
+)
+PAPERS = {
+    "DPSGD (arXiv 2112.01433)": DPSGD,
+    "LENA, and all rivals on equal terms": LENA,
+    "DATE (SC 2019)": DATE,
+    "AdaDamp (SciPy 2021)": ADADAMP,
+}
+
+
+def text(scale: Scale) -> str:
+    """The page, from the tables in `scale.results`."""
+    parts = [HEAD, f"![survival over the learning rate](results/{PICTURE})\n"]
+    for paper, entries in PAPERS.items():
+        lines = [_cells(entry, scale) for entry in entries]
+        head = ["is it so that ...?", "", "effect, 95 %", "page"]
+        parts += [f"## {paper}\n", markdown(head, lines)]
+    lacking = [
+        *(f"still to run: {line}" for line in account_page.missing(account_rows(scale))),
+        *_noise_missing(scale),
+    ]
+    parts += [
+        DISAGREE,
+        REFEREE,
+        UNFINISHED + "".join(f"- {line}\n" for line in lacking),
+        _costs(scale),
+    ]
+    return page(parts, is_smoke=scale.is_smoke)
+
+
+def write(scale: Scale) -> None:
+    """Write the page."""
+    scale.page.write_text(text(scale), encoding="utf-8")
+
+
+def publish(scale: Scale) -> None:
+    """Draw its picture, if there are runs."""
+    if all(len(survivors(scale, name)) > 1 for name in ("dpsgd", "ssgd")):
+        save(survival(scale), scale.results / PICTURE)
+
+
+def survival(scale: Scale) -> "Figure":
+    """Share of runs that survive over alpha, with Wilson's intervals and logistic curves."""
+    with new_figure(6.4, 3.4) as figure:
+        axes = figure.subplots()
+        for place, (name, label) in enumerate((("dpsgd", "DPSGD, W = 11ᵀ/n"), ("ssgd", "SSGD"))):
+            cells = survivors(scale, name)
+            alphas = np.array([cell.alpha for cell in cells])
+            found = [share(cell.survived, cell.runs) for cell in cells]
+            sides = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
+            shifted = alphas + 0.01 * (2 * place - 1)
+            values = [f.value for f in found]
+            axes.errorbar(
+                shifted, values, yerr=sides, fmt="o", color=f"C{place}", capsize=3, label=label
+            )
+            fine = np.linspace(alphas.min() * 0.75, alphas.max() * 1.1, 100)
+            axes.plot(fine, fit(cells).at(fine), color=f"C{place}")
+        axes.set_xlabel("learning rate α")
+        axes.set_ylabel("share of runs that survive")
+        axes.legend()
+    return figure
+
+
+def _cells(entry: Entry, scale: Scale) -> list[str]:
+    verdict = entry.verdict(scale)
+    link = f"[{entry.page}]({entry.page}.md)"
+    if verdict is None:
+        return [entry.statement, "-", "not run yet", link]
+    met, numbers = verdict
+    word = met if isinstance(met, str) else ("yes" if met else "no")
+    return [entry.statement, {"yes": "**yes**", "no": "**no**"}.get(word, word), numbers, link]
+
+
+def _noise_missing(scale: Scale) -> list[str]:
+    cells = noise_page.measured(scale)
+    planned = sum(len(made.size.seeds) * len(ARMS) for made in cells)
+    done = len(cells[0].rows)
+    return [] if done >= planned else [f"still to run: noise, {planned - done} of {planned} runs"]
+
+
+def _costs(scale: Scale) -> str:
+    """Core hours of the runs behind each table."""
+    lines = []
+    for file, name in COSTS.items():
+        seconds = [float(row["seconds"] or "nan") for row in tables.read(scale.results / file)]
+        finite = [value for value in seconds if math.isfinite(value)]
+        if finite:
+            lines.append([name, str(len(seconds)), f"{sum(finite) / 3600:.1f}"])
+    return "## What it cost\n\n" + markdown(["study", "runs", "core hours"], lines)

@@ -1,0 +1,113 @@
+"""The fixed sentences of experiments/README.md."""
+
+from experiments.common.markdown import markdown
+
+HEAD = """\
+<!-- Written by python -m experiments.publish: change experiments/overview.py, not this file. -->
+# What reproduces, and what does not
+
+Each statement of the four papers that was tried here, on one page: *yes* or *no* if all of the 95 %
+interval says so, *open* if it does not. Behind each line is a page with criteria, seeds and tables:
+[DPSGD](dpsgd.md), [the account of α_e](account.md), [its noise](noise.md), [LENA](lena.md),
+[all rivals](rivals.md), [DATE](date.md), [growing batches](adadamp.md), [time](time.md),
+[25 methods](methods.md), [costs](bench/README.md).
+
+Lines of [account](account.md), [noise](noise.md) and [growing batches](adadamp.md) are judged by
+criteria that were committed before their runs. The others are read again from the committed tables:
+effect, interval and bound were chosen after the runs, which were planned for all-or-nothing
+criteria on few seeds (two to five; LENA's, DATE's and the rivals' pages have them). Intervals are
+Student's or Welch's for means, Wilson's and Newcombe's for shares, a bootstrap's for α_50, none
+corrected for being many. Near the edge of stability a seed controls nothing, so runs are compared
+unpaired there. Everything is small: MNIST or Fashion-MNIST, MLPs and small nets, two cores.
+
+`python -m experiments.publish` makes this page and all others from the tables in
+`experiments/results`; each page names the command that makes its runs.
+"""
+
+DISAGREE = """\
+## Where two pages seem to disagree
+
+- **LENA against AdaScale**: worse on [LENA's page](lena.md), a tie on [the rivals'](rivals.md). The
+  warm-up is the same. On the first, both have the base rate that is best for one worker; on the
+  second each is tuned at each n, and LENA's best rate is four times higher. So its state-aware
+  warm-up asks for another base rate; that it is worse is said of that one rate only.
+- **LENA's scaling, "best under every warm-up: yes"** on its page compares means that differ by
+  0.1 to 0.5 points; the interval above says how much that is worth.
+- **DPSGD bears larger rates**: yes here, no on [the rivals' page](rivals.md), whose trials even
+  point the other way (rate 0.32, n = 16: SSGD 15.2 %, one-peer 24.8 %, ring lost). There are
+  momentum 0.9, rates that fall, 16 and 64 learners on sparse graphs and one seed; here plain SGD at
+  a constant rate, W = 11ᵀ/n and 5 learners. Which of these decides is not known: H5 below.
+- **SSGD\\* against the study of noise**: on [DPSGD's page](dpsgd.md) tuned noise ties with DPSGD at
+  α = 1, but its σ_0 of 0.04 to 0.18 is some ten times the deviation per coordinate that DPSGD has;
+  [the study of noise](noise.md) gives SSGD noise *of DPSGD's own strength*. A tie there would not
+  contradict a failure here.
+- **α_e late**: that page's criterion (within 0.15 of α) fails because α_e is *above* α; [the
+  account](account.md) asks what lifts it.
+"""
+
+REFEREE = "## What a referee asked for\n\n" + markdown(
+    ["", "asked", "state"],
+    [
+        (
+            "H1",
+            "survival rates with intervals instead of all-or-nothing on five seeds",
+            "re-read above, with α_50 from the runs there are; the grid of 7 rates, 6 graphs and "
+            "20 seeds is not run",
+        ),
+        (
+            "H2",
+            "α_e at exact g and all phases of an epoch, given t and ‖g‖",
+            "[account](account.md), criteria before runs",
+        ),
+        (
+            "H3",
+            "σ_0 = 5e-6 is no noise; unpaired comparison; noise of DPSGD's own size",
+            "lower bound on [DPSGD's page](dpsgd.md), unpaired above; own size in "
+            "[noise](noise.md); more seeds not run",
+        ),
+        ("H4", "interventions on the noise", "[noise](noise.md), criteria before runs"),
+        ("H5", "rates from far below the edge, batches, momentum", "not run"),
+        (
+            "H6",
+            "LENA: differences with intervals; rate tuned per cell; 20 epochs",
+            "re-read above; not run again",
+        ),
+        (
+            "H7",
+            "rivals: seeds that tuned nothing, longer grids",
+            "re-read above, seed 0 tuned and is still judged; not run again",
+        ),
+        (
+            "H8",
+            "DATE: the paper's lengths, grids without edges, seeds",
+            "re-read above where there are two seeds; not run again",
+        ),
+        (
+            "H9",
+            "topologies: σ_w² from W's spectrum",
+            "[account](account.md), criteria before runs; survival by topology not run",
+        ),
+        ("H10", "stragglers with spread", "a table of one run a cell, in `docs/running.md`"),
+    ],
+)
+
+UNFINISHED = """\
+## Not finished
+
+- a fair fight over rates, batches and momentum (H5); survival by topology (H1, H9)
+- flatness at equal training loss: `python -m gossip.landscape` measures it, no study uses it yet
+- whether the smoothed loss is smoother (Theorem 1) by gradient differences
+- CIFAR-10, speech, language; LENA's and DATE's tables at the papers' lengths
+"""
+
+COSTS = {
+    "fig2.csv": "[DPSGD](dpsgd.md), Figure 2",
+    "topologies.csv": "[DPSGD](dpsgd.md), topologies",
+    "account.csv": "[account](account.md)",
+    "noise.csv": "[noise](noise.md)",
+    "lena.csv": "[LENA](lena.md)",
+    "rivals.csv": "[rivals](rivals.md), some of them LENA's",
+    "date.csv": "[DATE](date.md)",
+    "adadamp.csv": "[growing batches](adadamp.md)",
+}
+"""Tables with a row per run."""

@@ -1,0 +1,98 @@
+r"""Ends and sum of the Hessian's spectrum, from products with it alone.
+
+The ends by Lanczos' method as ARPACK has it (implicitly restarted), the trace by Hutchinson's
+estimate over Rademacher vectors v:
+
+.. math:: \mathrm{tr}\, H = \mathbf{E}\, v^\top H v, \qquad
+    \mathrm{Var}\, v^\top H v = 2 \sum_{i \ne k} H_{ik}^2
+
+References: Lehoucq, Sorensen, Yang, ARPACK Users' Guide, SIAM 1998; Hutchinson, "A stochastic
+estimator of the trace of the influence matrix", Communications in Statistics 18, 1989.
+"""
+
+from collections.abc import Callable
+from math import nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from torch import Tensor
+
+from gossip.streams import LANDSCAPE, generator
+
+Product = Callable[[Tensor], Tensor]
+"""v -> H v, both [d] float64, H symmetric."""
+
+TOLERANCE = 1e-3
+"""Of an eigenvalue, relative to itself."""
+MOST_RESTARTS = 30
+SMALL = 8
+"""Up to this size all eigenvalues are taken, of the matrix itself."""
+START, RADEMACHER = 0, 1
+
+
+class Mean(NamedTuple):
+    """An average over draws."""
+
+    value: float
+    error: float
+    """Its standard error; NaN of a single draw."""
+
+
+class Ends(NamedTuple):
+    """The largest and the least eigenvalue; NaN where the iteration did not converge."""
+
+    largest: float
+    least: float
+
+
+def mean_of(draws: list[float]) -> Mean:
+    """Average and standard error."""
+    error = float(np.std(draws, ddof=1)) / sqrt(len(draws)) if len(draws) > 1 else nan
+    return Mean(float(np.mean(draws)), error)
+
+
+def ends(product: Product, d: int, seed: int) -> Ends:
+    """The ends of the spectrum of a symmetric matrix [d, d].
+
+    Args:
+        product: multiplies by it.
+        d: its size.
+        seed: of the vector that the iteration starts from.
+    """
+    if d <= SMALL:
+        columns = [product(unit) for unit in torch.eye(d, dtype=torch.float64)]
+        values = torch.linalg.eigvalsh(torch.stack(columns))
+        return Ends(float(values[-1]), float(values[0]))
+    return Ends(_end(product, d, seed, "LA"), _end(product, d, seed, "SA"))
+
+
+def _end(product: Product, d: int, seed: int, which: str) -> float:
+    operator = LinearOperator(
+        (d, d), matvec=lambda v: product(torch.from_numpy(v.reshape(-1))).numpy(), dtype=np.float64
+    )
+    start = generator(seed, LANDSCAPE, START).standard_normal(d)
+    options = {"tol": TOLERANCE, "v0": start, "maxiter": MOST_RESTARTS}
+    try:
+        found = eigsh(operator, k=1, which=which, return_eigenvectors=False, **options)
+    except ArpackNoConvergence:
+        return nan
+    return float(found[0])
+
+
+def trace(product: Product, d: int, draws: int, seed: int) -> Mean:
+    """Hutchinson's estimate; exact at every draw where H is diagonal.
+
+    Args:
+        product: multiplies by it.
+        d: its size.
+        draws: how many vectors.
+        seed: of the vectors.
+    """
+    values = []
+    for draw in range(draws):
+        signs = generator(seed, LANDSCAPE, RADEMACHER, draw).integers(0, 2, d)
+        v = torch.from_numpy(2.0 * signs - 1.0)
+        values.append(float(v @ product(v)))
+    return mean_of(values)
