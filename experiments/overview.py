@@ -15,6 +15,7 @@ from experiments.account.rows import read as read_account
 from experiments.account.size import study as account_study
 from experiments.adadamp import claims as adadamp
 from experiments.adadamp import page as adadamp_page
+from experiments.adadamp.size import FULL, IMAGES, studies
 from experiments.common import tables
 from experiments.common.claims import Verdict
 from experiments.common.figures import new_figure, save
@@ -72,10 +73,10 @@ def account_rows(scale: Scale) -> Account:
     return Account(account_study(scale), tuple(read_account(scale.results)))
 
 
-def by_adadamp(statement: str) -> Callable[[Scale], Verdict]:
+def by_adadamp(statement: str, dataset: str = FULL.dataset) -> Callable[[Scale], Verdict]:
     """A criterion of the study of growing batches, by the beginning of its statement."""
     (claim,) = (claim for claim in adadamp.CLAIMS if claim.statement.startswith(statement))
-    return lambda scale: claim.measured(adadamp_page.measured(scale))
+    return lambda scale: claim.measured(adadamp_page.measured(scale, studies(scale)[dataset]))
 
 
 def rescued(name: str) -> Callable[[Scale], Verdict]:
@@ -162,6 +163,7 @@ ADADAMP = (
         by_adadamp("Figs 3, 4"),
         "adadamp",
     ),
+    Entry("... on CIFAR-10", by_adadamp("Figs 3, 4", IMAGES.dataset), "adadamp"),
     Entry("A batch that grows does what a falling rate does", by_adadamp("A batch"), "adadamp"),
     Entry("It beats a constant batch at a constant rate", by_adadamp("A growing"), "adadamp"),
     Entry("Every damper is as good as a falling rate", by_adadamp("Every"), "adadamp"),
