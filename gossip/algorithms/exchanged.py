@@ -104,13 +104,13 @@ class Ef21(Compressing, Exchanged):
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of anybody."""
-        return {"estimate": torch.zeros_like(x), "mean": torch.zeros_like(x)}
+        return {"gradient_estimate": torch.zeros_like(x), "mean": torch.zeros_like(x)}
 
     def agree(
         self, gradients: Tensor, state: State[FlatOptimizer], comm: Communicator
     ) -> tuple[Tensor, Rows]:
         """Correct the estimates, here and of the mean."""
-        estimate, mean = state.rows["estimate"], state.rows["mean"]
+        estimate, mean = state.rows["gradient_estimate"], state.rows["mean"]
         own = keys(self.seed, state.step, 0, comm)
         payload = self.operator.encode(gradients - estimate, own)
         decode = partial(self.operator.decode, d=gradients.shape[1], dtype=gradients.dtype)
@@ -118,4 +118,4 @@ class Ef21(Compressing, Exchanged):
         for each in in_order(payload, comm):
             total += decode(each)[0]
         mean = mean + total / comm.n
-        return mean[0], {"estimate": estimate + decode(payload), "mean": mean}
+        return mean[0], {"gradient_estimate": estimate + decode(payload), "mean": mean}

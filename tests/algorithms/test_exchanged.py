@@ -65,7 +65,7 @@ def test_ef21_follows_the_published_recursion():
         h = h + compressed(top, P.at(x.expand(8, -1)) - h, keys)
         x = x - LR * h.mean(0)
         same(state.x, x)
-        same(state.rows["estimate"], h)
+        same(state.rows["gradient_estimate"], h)
         same(state.rows["mean"], h.mean(0).expand(8, -1))
 
 
