@@ -106,9 +106,11 @@ class PowerGossip(Method):
         x_next, kept = h.clone(), []
         for local, j in enumerate(comm.hosted):
             for c, edge in enumerate(edges):
-                # From the lower to the higher number: the same difference at both ends, to the bit.
+                # The lower number's less the higher's: the same at both ends to the bit, signs of
+                # zeros included, by which a QR may turn its vectors.
                 sign = 1.0 if j < edge.partner[j] else -1.0
-                p = sign * (own[c][local] - arrived[c][local])
+                here, there = own[c][local], arrived[c][local]
+                p = here - there if sign > 0 else there - here
                 x_next[local] -= sign * float(edge.weight[j]) * turn.along(p, turn.q[local, c])
                 kept.append(turn.next(p))
         rows = torch.stack(kept).unflatten(0, (len(h), len(edges))) if kept else turn.q

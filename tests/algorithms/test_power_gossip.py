@@ -5,11 +5,12 @@ import pytest
 import torch
 
 import topologies
-from gossip.algorithms import DpsgdAtc
+from gossip.algorithms import DpsgdAtc, power_gossip
 from gossip.algorithms.matrices import matrices, others
 from gossip.algorithms.power_gossip import PowerGossip
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
+from gossip.task import Gradients
 from gossip.task.layers import Layer
 from tests.problems import optimizer
 from tests.quadratics import begin, problem, static, steps, weights
@@ -108,6 +109,24 @@ def test_learners_that_are_alike_stay_so_and_then_come_apart_without_a_division_
     )
     assert torch.equal(still[-1], alike)
     assert walk(algorithm, start=alike).isfinite().all()
+
+
+def test_both_ends_have_the_same_difference_to_the_signs_of_its_zeros(monkeypatch):
+    """A QR may turn a vector by the sign of a zero, which is what a dead input leaves."""
+    monkeypatch.setattr(power_gossip, "orthonormal", lambda m: m)
+    alike = P.start()[:2].clone()
+    alike[1, :3] = alike[0, :3]
+    algorithm, comm = PowerGossip(optimizer(layers=LAYERS)), Stacked(2)
+    state, _ = algorithm.step(
+        begin(algorithm, alike),
+        lambda x: Gradients(torch.zeros_like(x), x.new_zeros(2)),
+        topologies.build("complete", 2).matrix(0),
+        lambda *_: LR,
+        comm,
+    )
+    one, other = state.rows["directions"]
+    assert (one == 0).any()
+    assert torch.equal(one.view(torch.int64), other.view(torch.int64))
 
 
 def test_it_sends_one_side_in_turns_and_what_is_no_matrix():
