@@ -93,6 +93,8 @@ def _images(table: "pa.Table", name: str, folder: Path) -> list[tuple[Any, str]]
     """The images of a column, and what messages call each."""
     from PIL import Image
 
+    if name not in table.column_names or not _is_image(table, name):
+        raise UserError(f"{folder}: there is no column {name!r} of images in each of its parts")
     images = []
     for k, cell in enumerate(table[name].to_pylist()):
         where = f"{folder}, image {k}"

@@ -158,6 +158,10 @@ def test_a_saved_data_set_of_images_is_its_pixels(tmp_path, shape):
     saved(tmp_path / "mine" / "validation", broken)
     with pytest.raises(CorruptDataError, match="image 0: not an image"):
         load("mine", tmp_path)
+    for other in ({"picture": images}, {"image": [1.0] * 6}):
+        saved(tmp_path / "mine" / "validation", pa.table({**other, "label": ["b", "a"] * 3}))
+        with pytest.raises(UserError, match="mine: there is no column 'image' of images"):
+            load("mine", tmp_path)
 
 
 @pytest.mark.usefixtures("no_pictures")
