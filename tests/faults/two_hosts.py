@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from shutil import which
 
 NETWORK = "10.78.0"
@@ -68,7 +68,8 @@ def lose(j: int) -> None:
     """Host j is gone: all its processes at once."""
     found = subprocess.run(["ip", "netns", "pids", name(j)], capture_output=True, text=True)
     for pid in map(int, found.stdout.split()):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, signal.SIGKILL)
 
 
 def _ip(words: str) -> None:

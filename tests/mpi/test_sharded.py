@@ -22,6 +22,7 @@ from gossip.errors import UserError
 N, RANK = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
 pytestmark = [
     pytest.mark.mpi,
+    pytest.mark.processes(2, 4),
     pytest.mark.skipif(N not in (2, 4), reason="2 learners of 1 or 2 processes each"),
 ]
 LEARNERS, SHARDS = 2, max(1, N // 2)
