@@ -219,8 +219,9 @@ def _laid_out(trained: Mapping[str, Tensor]) -> list[Slot]:
 
 def _layer(slot: Slot) -> Layer:
     """A parameter whose numbers are not in the order of its shape is one dimension of them."""
-    in_order = torch.empty(slot.parameter.shape, device="meta").stride() == slot.stride
-    shape = slot.parameter.shape if in_order else torch.Size([slot.stop - slot.start])
+    whole = slot.numbers.shape
+    in_order = torch.empty(whole, device="meta").stride() == slot.stride
+    shape = whole if in_order else torch.Size([slot.stop - slot.start])
     return Layer(slot.name, slot.start, slot.stop, shape)
 
 
