@@ -6,7 +6,8 @@ rows of covariance Sigma, less their mean. Then
 .. math:: \sigma_w^2 = \frac{\alpha^2 \,\mathrm{tr}\,\Sigma}{n^2}\, \mathrm{tr}\, C, \qquad
     C(t+1) = W(t)\, C(t)\, W(t)^\top + P, \qquad P = I - \mathbf{1}\mathbf{1}^\top / n
 
-which for one symmetric W comes to tr C = sum_{i >= 2} 1 / (1 - lambda_i^2), and n - 1 for W = J.
+which for one symmetric W comes to tr C = sum_{i >= 2} 1 / (1 - lambda_i^2), and n - 1 for W = J:
+`gossip.algorithms.flat` has that for the monitor, where here W may change and the run be young.
 """
 
 from statistics import fmean

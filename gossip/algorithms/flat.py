@@ -21,6 +21,8 @@ from topologies.spectrum import DENSE
 
 Spread = Callable[[csr_array], float | None]
 """W -> (1/n) sum f(lambda); None where the formula is not for this W."""
+LEAST_GAP = 1e-9
+"""Between 1 and the other |lambda|; where one is 1, the variance grows for ever."""
 
 
 def spread(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Spread:
@@ -30,7 +32,10 @@ def spread(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Spread:
         n = w.shape[0]
         if n > DENSE or abs(w - w.T).max() > 1e-12:
             return None
-        return float(f(np.linalg.eigvalsh(w.toarray())[:-1]).sum()) / n
+        eigenvalues = np.linalg.eigvalsh(w.toarray())[:-1]
+        if np.abs(eigenvalues).max(initial=0) > 1 - LEAST_GAP:
+            return None
+        return float(f(eigenvalues).sum()) / n
 
     return ByIdentity(of)
 

@@ -79,14 +79,15 @@ def scores_of(study: Study, row: Tensor, buffers: Tensor | None) -> dict[str, fl
 def scores_of_learners(study: Study, x: Tensor, buffers: Tensor | None) -> dict[str, float]:
     """Errors of the learners' own models x [local, d] on the test set, if that is wanted.
 
-    With their own BatchNorm statistics. One model for all stands for each of them. Collective.
+    With their own BatchNorm statistics, also where they have one model in common; one without
+    such statistics stands for each of them. Collective.
     """
     task, comm = study.task, study.comm
-    if not study.config.monitoring.single_learners or task.test is None:
+    if not study.config.monitoring.single_learners:
         return {}
     everything, errors = np.arange(len(task.test)), []
-    for i, row in enumerate(x):
-        own = None if buffers is None else buffers[i]
+    for i in range(len(x if buffers is None else buffers)):
+        row, own = x[min(i, len(x) - 1)], None if buffers is None else buffers[i]
         _, wrong, count = task.evaluate(row, task.test, everything, own)
         errors.append(wrong / count)
     mine = torch.tensor(errors, dtype=torch.float64).expand(len(comm.hosted))

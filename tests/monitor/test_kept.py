@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
-from gossip.loop.evaluation import LEARNERS
+from gossip.loop.evaluation import LEARNERS, scores_of_learners
 from gossip.monitor import METHOD, Moment, Monitor, names_of
 from gossip.monitor.kept import GAUGES, kept_values
 from gossip.runs.dispatch import columns, loop
@@ -46,6 +46,10 @@ def test_every_column_has_a_meaning_and_every_meaning_a_column():
         "sigma_w2_flat",
     }
     assert names_of({"momentum"}, with_gradient=True) == ()
+    of_weights = {"estimate_error", "estimate_consensus"}
+    line = ALGORITHMS["ef21"](problems.optimizer(), PLAIN)
+    kept = line.init(torch.zeros(D), 1).rows
+    assert of_weights.isdisjoint(names_of(kept, with_gradient=True)), "it estimates gradients"
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -164,11 +168,12 @@ def test_noise_alone_leads_to_the_variance_that_the_spectrum_predicts(name, orde
     ("changed", "has"),
     [({}, True), ({"topology": "one-peer-exponential"}, False),
      ({"topology": "exponential", "learners": 5}, False), ({"mix_every": 2}, False),
-     ({"momentum": 0.9}, False), ({"optimizer": "adam"}, False)],
+     ({"momentum": 0.9}, False), ({"optimizer": "adam"}, False),
+     ({"layer_ratio": "fixed"}, False)],
 )  # fmt: skip
 def test_a_formula_is_used_only_where_it_holds(changed, has):
     """Not of changing or asymmetric W, of rare mixings, or beside another optimizer."""
-    rate = {k: v for k, v in changed.items() if k in ("momentum", "optimizer")}
+    rate = {k: v for k, v in changed.items() if k in ("momentum", "optimizer", "layer_ratio")}
     gossip = {"learners": 4} | {k: v for k, v in changed.items() if k not in rate}
     config = Config(
         algorithm=("dpsgd",),
@@ -179,6 +184,37 @@ def test_a_formula_is_used_only_where_it_holds(changed, has):
     study = prepare(config, Stacked(gossip["learners"]))
     assert ("sigma_w2_flat" in columns(study, "dpsgd")) == has
     assert "sigma_w2_flat" not in columns(study, "ssgd")
+
+
+@pytest.mark.parametrize("w", [[[0, 1], [1, 0]], [[1, 0], [0, 1]]], ids=["to and fro", "apart"])
+@pytest.mark.parametrize("name", ["dpsgd", "d2"])
+def test_learners_that_never_come_together_have_no_variance_in_the_end(name, w):
+    algorithm = ALGORITHMS[name](problems.optimizer(), PLAIN)
+    found = algorithm.flat_spread(csr_array(np.array(w, float)))
+    assert (found is None) == (name == "dpsgd" or w[0][0] == 1), "d2 takes as much of W as it can"
+
+
+def test_learners_with_one_model_have_statistics_of_their_own():
+    config = Config(
+        algorithm=("ssgd",),
+        steps=3,
+        gossip=Averaging(learners=3),
+        data=Data(dataset="digits", batch_size=8),
+        model=Model(model="tests.problems:batch_norm_net"),
+        rate=Rate(lr=0.5),
+        monitoring=Monitoring(monitor="cheap", single_learners=True),
+    )
+    study = prepare(config, Stacked(3))
+    task = study.task
+    x = task.init(1).unsqueeze(0)
+    buffers = task.init_buffers(3)
+    buffers += torch.arange(3.0).unsqueeze(1)
+    everything = np.arange(len(task.test))
+    errors = [task.evaluate(x[0], task.test, everything, own).errors for own in buffers]
+    found = scores_of_learners(study, x, buffers)
+    expected = np.array([min(errors), np.mean(errors), max(errors)]) / len(task.test)
+    assert [found[column] for column in LEARNERS] == pytest.approx(expected)
+    assert min(errors) < max(errors)
 
 
 @pytest.mark.parametrize("name", ["dpsgd", "ssgd"])
