@@ -1,20 +1,22 @@
 """Rows that are mixed as an operator's payloads: what travels, what is kept, what is refused."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
 
-from gossip import Gossip
+from gossip import Gossip, asynchronous
 from gossip.algorithms import Dpsgd
 from gossip.comm.compressing import compressing
 from gossip.comm.stacked import Stacked
 from gossip.compress import OPERATORS, compressed, operator, wire
-from gossip.config import Averaging
+from gossip.config import Averaging, Config, Data, Rate
 from gossip.errors import UserError
 from gossip.run import main
+from gossip.study import prepare
 from tests.problems import complete, optimizer, ring
 from tests.quadratics import problem
 
@@ -123,5 +125,35 @@ def test_a_run_counts_the_bytes_of_its_payloads(tmp_path, capsys):
     assert main([*words, "--algorithm", "dpsgd"]) == 0
     summary = json.loads((tmp_path / "a" / "summary.json").read_text())
     assert summary["bytes_sent_per_learner"] == 3 * 2 * operator("int4").size(650, 4)
+    assert summary["backend"] == "stacked"
     assert main([*words[:-1], str(tmp_path / "b"), "--algorithm", "gt-awc"]) == 2
     assert "which --wire int4 would round" in capsys.readouterr().err
+    assert main([*words, "--algorithm", "mixed-state", "--optimizer", "adam"]) == 2
+    assert "which --wire int4 might make negative" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "has_effect"),
+    [("dpsgd", True), ("noloco", True), ("gasloc", True), ("ad-psgd", False), ("ssgd", False)],
+)
+def test_a_wire_without_effect_is_said(name, has_effect):
+    config = Config(
+        algorithm=(name,),
+        gossip=Averaging(learners=4, wire="int4"),
+        data=Data(dataset="digits", batch_size=4),
+        rate=Rate(lr=0.1),
+    )
+    notes = prepare(config, Stacked(4)).warnings
+    assert any("wire has no effect" in note for note in notes) != has_effect
+
+
+def test_asynchronous_learners_are_asked_for_the_backend_that_sends():
+    for backend, fits in (("mpi", True), ("gloo", False)):
+        comm, study = Stacked(2), Mock(damper=None, **{"rule.needs_norms": False})
+        comm.backend, comm.processes = backend, 2
+        study.comm, study.config.compute.scales_loss = compressing(comm, wire("int4")), False
+        if fits:
+            asynchronous.check(study)
+        else:
+            with pytest.raises(UserError, match="ad-psgd on backend gloo"):
+                asynchronous.check(study)

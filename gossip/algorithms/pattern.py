@@ -104,6 +104,11 @@ def mixes(pattern: Pattern) -> bool:
     return any(isinstance(phase, Mix | Pairwise) for phase in map(message, pattern))
 
 
+def sends_rows(pattern: Pattern) -> bool:
+    """Whether a step has rows of weights sent for a mixing of all, which `--wire` rounds."""
+    return any(isinstance(phase, Mix | Partner) for phase in map(message, pattern))
+
+
 def round_steps(pattern: Pattern) -> int:
     """Steps after which the phases of every k-th step have all been, a whole number of times."""
     return math.lcm(*(phase.steps for phase in pattern if isinstance(phase, Every)))

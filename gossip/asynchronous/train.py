@@ -168,11 +168,11 @@ def check(study: Study) -> None:
         UserError: a rate or a precision that looks at all learners, processes that host several of
             many, or a backend that only knows messages for which both sides have a time.
     """
-    comm, backend = study.comm, type(study.comm).__name__.lower()
-    if comm.processes > 1 and backend != "mpi":
+    comm = study.comm
+    if comm.processes > 1 and comm.backend != "mpi":
         raise UserError(
-            f"ad-psgd on backend {backend}: learners that do not wait for each other need MPI; "
-            "start them by mpirun with --backend mpi, or all in one process"
+            f"ad-psgd on backend {comm.backend}: learners that do not wait for each other need "
+            "MPI; start them by mpirun with --backend mpi, or all in one process"
         )
     if comm.processes not in (1, comm.n):
         raise UserError(

@@ -60,6 +60,8 @@ class Communicator(Protocol):
     Every method is collective: all processes call it in the same order, with the same shapes.
     """
 
+    backend: str
+    """Its name, one of `gossip.comm.connect.BACKENDS`."""
     n: int
     hosted: range
     process: int

@@ -20,6 +20,8 @@ class Stacked:
         wire: dtype to which rows are rounded for others, as if they travelled; None: they are not.
     """
 
+    backend = "stacked"
+
     def __init__(self, n: int, wire: torch.dtype | None = None) -> None:
         self.n = n
         self.hosted = range(n)

@@ -175,7 +175,7 @@ class Recorder:
             "parameters": study.task.d,
             "learners": study.comm.n,
             "processes": study.comm.processes,
-            "backend": type(study.comm).__name__.lower(),
+            "backend": study.comm.backend,
             "seed": config.seed,
             "steps_planned": study.steps,
             "dataset": {

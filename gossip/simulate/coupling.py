@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gossip.algorithms.pattern import mixes
+from gossip.algorithms.pattern import sends_rows
 from gossip.compress import wire
 from gossip.config import WIRES, Config, load
 from gossip.config.reliability import Reliability
@@ -133,7 +133,7 @@ def row_bytes(run: Run, config: Config) -> float:
     if not math.isfinite(parameters):
         raise UserError(f"run {run.folder}: its summary does not say how many parameters it has")
     chosen, own = config.gossip.wire, BYTES[config.model.dtype]
-    if chosen == "full" or not mixes(parts.pattern(str(run.setting("algorithm")), config)):
+    if chosen == "full" or not sends_rows(parts.pattern(str(run.setting("algorithm")), config)):
         return parameters * own
     if chosen in WIRES:
         return parameters * BYTES[chosen]

@@ -1,14 +1,19 @@
 """Whether a method can be run with this topology, optimizer and policy: from its properties."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
+from gossip.algorithms.pattern import sends_rows
 from gossip.algorithms.properties import Properties
 from gossip.algorithms.refusals import refusals
-from gossip.config import Config
+from gossip.config import WIRES, Config
 from gossip.errors import UserError
 from gossip.rates import Rule
 from topologies import Topology
+
+SIGNED = ("sgd", "nesterov", "lars", "larc")
+"""Optimizers that keep sums of gradients, which may have any sign, and no squares."""
 
 
 def check(
@@ -31,14 +36,24 @@ def check(
         algorithm.check(d)
     wanted = algorithm.properties
     # With one model for all, W plays no part.
-    of_run = _of_run(wanted, config, rule)
-    for reason in of_run if algorithm.shared else _reasons(wanted, config, topology, rule):
+    of_topology = () if algorithm.shared else refusals(wanted, topology, config.gossip.mix_every)
+    of_moments = _of_moments(config) if _mixes_moments(algorithm) else ()
+    for reason in chain(of_topology, _of_run(wanted, config, rule), of_moments):
         raise UserError(f"algorithm {name} {reason}")
 
 
-def _reasons(wanted: Properties, config: Config, topology: Topology, rule: Rule) -> Iterator[str]:
-    yield from refusals(wanted, topology, config.gossip.mix_every)
-    yield from _of_run(wanted, config, rule)
+def _mixes_moments(algorithm: Any) -> bool:
+    """Whether what its optimizer keeps travels as rows that are mixed."""
+    return algorithm.properties.shares_moments and sends_rows(algorithm.pattern)
+
+
+def _of_moments(config: Config) -> Iterator[str]:
+    wire, optimizer = config.gossip.wire, config.rate.optimizer
+    if wire not in WIRES and optimizer not in SIGNED:
+        yield (
+            f"averages what {optimizer} keeps, squares of gradients, which --wire {wire} might "
+            "make negative; use --wire bf16 or full, or --optimizer sgd"
+        )
 
 
 def _of_run(wanted: Properties, config: Config, rule: Rule) -> Iterator[str]:

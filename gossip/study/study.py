@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 import topologies
 from gossip import stragglers
 from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS
-from gossip.algorithms.pattern import mixes
+from gossip.algorithms.pattern import sends_rows
 from gossip.comm.base import Communicator
 from gossip.comm.startup.together import on_all
 from gossip.config import Config
@@ -165,14 +165,15 @@ def prepare(config: Config, comm: Communicator) -> Study:
 
 
 def _idle_wire(config: Config) -> list[str]:
-    """A note where no algorithm sends rows that are mixed by W."""
+    """A note where no algorithm sends rows that are mixed."""
     if config.gossip.wire == "full" or any(
-        mixes(parts.pattern(k, config)) for k in config.algorithm
+        sends_rows(parts.pattern(k, config)) for k in config.algorithm
     ):
         return []
     return [
-        f"wire has no effect with --algorithm {' '.join(config.algorithm)}, which mixes no rows; "
-        "sparseloco, powersgd, ef21 and demo send less than averages of rows"
+        f"wire has no effect with --algorithm {' '.join(config.algorithm)}, of which no rows are "
+        "mixed in a step of all; sparseloco, powersgd, ef21 and demo send less than averages of "
+        "rows"
     ]
 
 

@@ -41,6 +41,7 @@ class Meshed:
         places: list[list[int]] = world.share(own)
         on_all(world, lambda: _check_places(places))
         self._places = places
+        self.backend = world.backend
         self.n = len(own)
         self.process = own.index(world.process)
         self.hosted = range(self.process, self.process + 1)

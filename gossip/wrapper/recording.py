@@ -299,7 +299,7 @@ class Recording:
             "parameters": self._weights.d,
             "learners": self._comm.n,
             "processes": self._comm.processes,
-            "backend": type(self._comm).__name__.lower(),
+            "backend": self._comm.backend,
             **self._facts,
             **verdict,
             "steps": self._rounds.t,

@@ -117,7 +117,7 @@ class Blocks(ABC):
         if x.device.type != "cpu" and self.process == 0 and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"backend {type(self).__name__.lower()} takes no GPU memory here: rows go through "
+                f"backend {self.backend} takes no GPU memory here: rows go through "
                 "the host's, and are mixed there; --backend nccl would not need that",
                 stacklevel=3,
             )

@@ -51,6 +51,8 @@ class Gloo(Blocks):
         wire: as of `Blocks`.
     """
 
+    backend = "gloo"
+
     def __init__(self, n: int, *, place: Hashable = None, wire: torch.dtype | None = None) -> None:
         start_torch_distributed()
         self._group: Any = dist.new_group(backend="gloo", timeout=FOR_EVER)

@@ -40,6 +40,7 @@ class Mpi(Blocks):
             else through the host's, where it is mixed, too.
     """
 
+    backend = "mpi"
     sums_in_memory_from = 1 << 20
     """Below, MPI's own is faster, twice at 4 KB; from here on slower by 1.1 to 1.6 (2, 4, 16
     processes on 2 cores)."""

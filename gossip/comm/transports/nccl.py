@@ -46,6 +46,8 @@ class Nccl(Gloo):
         UserError: processes share a GPU that this NCCL does not let them share; on all.
     """
 
+    backend = "nccl"
+
     def __init__(self, n: int, *, device: str = "cuda", wire: torch.dtype | None = None) -> None:
         super().__init__(n, wire=wire)
         name = str(torch.cuda.get_device_properties(device).uuid)
