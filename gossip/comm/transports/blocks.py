@@ -59,6 +59,8 @@ class Blocks(ABC):
             rows' dtype. None: that of the rows.
     """
 
+    backend: str
+    """Its name, as of every communicator."""
     sums_in_memory_from = 0
     """Bytes from which a sum over processes that all share memory is taken there (`Reduction`)."""
 
