@@ -42,7 +42,7 @@ DISAGREE = """\
   [the study of noise](noise.md) gives SSGD noise *of DPSGD's own strength*. A tie of the first and
   a failure of the second do not contradict each other.
 - **α_e late**: on [DPSGD's page](dpsgd.md) the criterion (within 0.15 of α) fails because α_e is
-  *above* α, measured every 25 steps. On [the account's](account.md) fresh seeds, at all phases of
+  *above* α, measured every 50 steps. On [the account's](account.md) fresh seeds, at all phases of
   an epoch, the interval has α inside: whether α_e is above α late is open.
 """
 
