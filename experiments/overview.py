@@ -23,6 +23,7 @@ from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
 from experiments.common.statistics import Criterion, share
 from experiments.common.survival import fit
+from experiments.methods import page as methods_page
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
 from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
@@ -187,6 +188,10 @@ def text(scale: Scale) -> str:
     lacking = [
         *(f"still to run: {line}" for line in account_page.missing(account_rows(scale))),
         *_noise_missing(scale),
+        *(
+            f"still to run: methods, {line}"
+            for line in methods_page.missing(methods_page.measured(scale))
+        ),
     ]
     parts += [
         DISAGREE,

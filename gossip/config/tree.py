@@ -152,16 +152,16 @@ class Rate:
     lr: float = 1.5
     """Base learning rate alpha."""
     scaling: Annotated[str, names(SCALINGS)] = "none"
-    """What the larger batch multiplies it by: linear, k; sqrt, its root; adascale, the gain of the
+    """What the larger batch multiplies it by: linear, K; sqrt, its root; adascale, the gain of the
     whole gradient; lena, the variance of each layer's own."""
     scaling_options: tuple[str, ...] = ()
     """adascale: progress=tau average= first=; lena: clip= share= share_seed= granularity= epsilon=
     average= clipped_state=."""
     baseline_batch: Annotated[int | None, arg(metavar="INT")] = None
-    """B_0, the total batch that --lr belongs to, so that k = n B / B_0 (default: one learner's)."""
+    """B_0, the total batch that --lr belongs to, so that K = n B / B_0 (default: one learner's)."""
     warmup: Annotated[str, names(WARMUPS)] = "none"
     """fixed: linear in time; state-aware: as fast as the gradient variances add up; legw: linear
-    over k times the baseline's epochs."""
+    over K times the baseline's epochs."""
     warmup_steps: Annotated[int | None, arg(metavar="INT")] = None
     """Length of the warm-up in steps ..."""
     warmup_epochs: Annotated[float | None, arg(metavar="FLOAT")] = None
@@ -280,7 +280,7 @@ class Config:
     algorithm: Annotated[tuple[str, ...], names(NAMES)] = ("dpsgd", "ssgd")
     """One algorithm or several, run after each other on the same seeds and batches."""
     steps: int = 1500
-    """Number of iterations."""
+    """Number of steps."""
     epochs: Annotated[float | None, arg(metavar="FLOAT")] = None
     """Length in passes over the training set, in place of --steps."""
     seed: int = 0

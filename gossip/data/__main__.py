@@ -1,4 +1,4 @@
-"""The command `python -m gossip.data`: fetch datasets, list them."""
+"""The command `python -m gossip.data`: fetch data sets, list them."""
 
 import sys
 import time
@@ -23,12 +23,12 @@ def fetch(
     fallback: Annotated[str | None, tyro.conf.arg(name="or", metavar="NAME")] = None,
     data_dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
 ) -> None:
-    """Put datasets into the cache and print their names, one a line; all else goes to stderr.
+    """Put data sets into the cache and print their names, one a line; all else goes to stderr.
 
     Args:
-        names: Which datasets, see `list`.
-        fallback: Dataset to fetch instead if one cannot be had (no npm, no network). It is
-            another dataset: its name is printed in place of the one asked for.
+        names: Which data sets, see `list`.
+        fallback: Data set to fetch instead if one cannot be had (no npm, no network). It is
+            another data set: its name is printed in place of the one asked for.
         data_dir: Folder with the user's own copy, imported instead of downloaded.
     """
     if not names:
@@ -78,7 +78,7 @@ def _say(text: str) -> None:
 
 @app.command(name="list")
 def list_datasets() -> None:
-    """List the datasets, where they come from, and whether they are in the cache."""
+    """List the data sets, where they come from, and whether they are in the cache."""
     for name, source in DATASETS.items():
         shape = "x".join(map(str, source.input_shape))
         count = f"{source.num_train:6d} + {source.num_test:5d} of {shape:7s}"

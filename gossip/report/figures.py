@@ -50,7 +50,7 @@ _PARTS = {
 
 
 def study_figure(runs: list[Run]) -> "Figure":
-    """Loss and error, alpha_e/alpha, sigma_w^2 and Delta of one or more runs, over iterations.
+    """Loss and error, alpha_e/alpha, sigma_w^2 and Delta of one or more runs, over steps.
 
     Where neither alpha_e nor Delta was recorded, learning rate and gradient variance instead.
 
@@ -69,7 +69,7 @@ def study_figure(runs: list[Run]) -> "Figure":
         inks = _inks(runs)
         for axes, panel in zip(figure.subplots(2, 2).flat, panels, strict=True):
             panel(axes, inks)
-            axes.set_xlabel("iteration")
+            axes.set_xlabel("step")
             axes.set_xlim(0, last_step(runs))
         figure.legend(
             handles=[line(ink.color, ink.name) for ink in inks],

@@ -1,1 +1,1 @@
-"""Seconds before they are spent: how long training takes on a network that one may not have."""
+"""Simulated time: how long training takes on a network that one may not have."""

@@ -151,8 +151,8 @@ def seen(page, tmp_path):
 def test_a_browser_draws_it_and_says_the_values(study, tmp_path):
     dom, found = seen(build.page(load_runs([study])), tmp_path)
     assert (found["all"], found["left"]) == (3, 2)  # a run taken out, its curve goes
-    assert found["told"].startswith("iteration ")
-    step = int(re.match(r"iteration (\d+)", found["told"])[1])
+    assert found["told"].startswith("step ")
+    step = int(re.match(r"step (\d+)", found["told"])[1])
     assert f"{3 * 0.5**step:.5g}" in found["told"]
     assert found["view"]["x"][0] < found["view"]["x"][1]
     lines = found["csv"].splitlines()

@@ -246,7 +246,7 @@ class Figure {
       add(this.svg, "text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, shown(tick));
     }
     const middle = (LEFT + right) / 2;
-    add(this.svg, "text", { x: middle, y: HEIGHT - 4, "text-anchor": "middle" }, "iteration");
+    add(this.svg, "text", { x: middle, y: HEIGHT - 4, "text-anchor": "middle" }, "step");
     const size = { x: LEFT, y: TOP, width: right - LEFT, height: bottom - TOP };
     add(this.svg, "rect", { class: "frame", ...size });
     const id = `clip${figures.indexOf(this)}`;
@@ -289,7 +289,7 @@ class Figure {
     const x = this.x.to(step.one.step[step.i]);
     add(this.svg, "line", { class: "cursor", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM });
     this.values.replaceChildren();
-    add(this.values, "div", {}, `iteration ${step.one.step[step.i]}`);
+    add(this.values, "div", {}, `step ${step.one.step[step.i]}`);
     for (const { one, i } of found) {
       const line = add(this.values, "div");
       add(line, "span", { class: "swatch", style: `background:${one.color}` });
