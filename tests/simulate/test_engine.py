@@ -1,5 +1,6 @@
 """The max-plus recursions against closed forms, facts and an event-by-event reference."""
 
+import tracemalloc
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -177,7 +178,22 @@ def test_jitter_delays_and_is_the_same_when_asked_again():
 @pytest.mark.parametrize("topology", ["ring", "one-peer-exponential", "matching"])
 def test_65536_learners_need_memory_for_their_edges_alone(topology):
     n = 65_536
-    timeline = simulate(setting("awc", n, topology, network=network("10GbE")), 3)
+    made = setting("awc", n, topology, network=network("10GbE"))
+    made.mixing(0)  # a graph is made by objects that tracemalloc makes slow
+    tracemalloc.start()
+    try:
+        timeline = simulate(made, 3)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 1000 * n  # bytes; a bit for each pair of learners would be 8192 n
     d = {"ring": 2}.get(topology, 1)
     assert timeline.sent_per_step == costs.mix(d, M)
     assert timeline.seconds_per_step == pytest.approx(1.0)
+
+
+def test_65536_learners_make_an_average():
+    n = 65_536
+    made = setting("ssgd", n, "matching", network=flat(), all_reduce="halving-doubling")
+    seconds = 1 + 2 * 16 * ALPHA + 2 * (n - 1) / n * M * BETA
+    assert simulate(made, 3).seconds_per_step == pytest.approx(seconds)
