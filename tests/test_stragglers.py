@@ -8,7 +8,7 @@ import pytest
 from gossip.errors import UserError
 from gossip.stragglers import MAX_TRACE_BYTES, STRAGGLERS, delay, make
 
-DRAWS = {5: 16_000, 16: 4_000, 128: 1_000}
+DRAWS = {5: 16_000, 16: 4_000, 128: 1_000, 1024: 1_000}
 """Number of learners -> steps that give the mean of the maximum to well within 1 %."""
 OPTIONS = {"trace": ["file=factors.npy"]}
 

@@ -30,18 +30,19 @@ def pairwise(setting: Setting, steps: int) -> Timeline:
     n, row_bytes = setting.n, phase.rows * setting.row_bytes
     pairs = _Pairs(setting, phase)
     events = Events(pairs.duration(i, 0, 0.0) for i in range(n))
-    counts, busy = np.zeros(n, np.int64), np.zeros(n)
+    counts, busy, averagings = np.zeros(n, np.int64), np.zeros(n), 0
     mean = np.empty(steps)
     for t in range(steps):
         for _ in range(n):
             i = events.next()
             busy[i] += pairs.computes(counts[i])[i]
+            averagings += int(pairs.asking[i])
             counts[i] += 1
             events.begin(i, pairs.duration(i, int(counts[i]), events.now))
         mean[t] = events.now
     end = np.full(n, events.now)
     each = pair(row_bytes)
-    share = pairs.asked / n
+    share = averagings / n
     whole = Sent(each.messages * share, each.bytes * share)
     return Timeline(mean, mean, mean, busy, end, whole)
 
@@ -53,8 +54,8 @@ class _Pairs:
         self._setting, self._trips = setting, phase.trips
         self._bytes = phase.rows * setting.row_bytes
         self._free = np.zeros(setting.n)
-        self.asked = 0
-        """Averagings begun."""
+        self.asking = np.zeros(setting.n, bool)
+        """Whether each learner averages during its present gradient, [n]."""
         self.computes = lru_cache(ROWS_KEPT)(setting.compute.at)
         self._handling = lru_cache(PAIRS_KEPT)(self._work)
         self._averaging = lru_cache(PAIRS_KEPT)(self._seconds)
@@ -63,9 +64,9 @@ class _Pairs:
         """Seconds from now to the end of learner i's k-th gradient."""
         computed = float(self.computes(k)[i])
         j = drawn(self._setting.mixing(k), self._setting.seed, i, k)
+        self.asking[i] = j is not None
         if j is None:
             return computed
-        self.asked += 1
         self._free[j] = end = max(now, self._free[j]) + self._averaging(i, j)
         return max(computed + self._handling(i, j), end - now)
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import topologies
+from gossip import stragglers
 from gossip.algorithms import AdPsgd
 from gossip.asynchronous.partners import partner
 from gossip.config import Averaging, Data, Rate
@@ -206,16 +207,22 @@ def test_skewed_shards_and_draws_with_replacement_work_too():
         assert outcome.final["train_loss"] < 2.2
 
 
-def test_the_simulator_of_time_has_the_same_moments():
+@pytest.mark.parametrize(
+    ("model", "topology"), [("lognormal", "ring"), ("constant", "complete"), ("table", "complete")]
+)
+def test_the_simulator_of_time_has_the_same_moments_and_messages(model, topology):
     n, steps = 6, 12
-    draws = Table(np.random.default_rng(3).uniform(0.5, 3.0, (7, n)))
-    _, rows = walk(study(config(n, steps=steps, every=1), straggler=draws))
+    table = Table(np.random.default_rng(3).uniform(0.5, 3.0, (7, n)))
+    draws = table if model == "table" else stragglers.make(model, [], n=n, seed=4)
+    chosen = config(n, steps=steps, every=1, gossip=Averaging(learners=n, topology=topology))
+    outcome, rows = walk(study(chosen, straggler=draws))
     made = Setting(
         pattern=AdPsgd.pattern,
-        mixing=topologies.build("complete", n).matrix,
+        mixing=topologies.build(topology, n).matrix,
         network=network("ideal"),
         compute=Compute(n, 1.0, draws),
-        row_bytes=1e8,
+        row_bytes=8 * outcome.state.x.shape[1],
     )
-    seconds = simulate(made, steps).mean
-    np.testing.assert_allclose(column(rows, "simulated_seconds"), seconds, rtol=1e-12)
+    timeline = simulate(made, steps)
+    np.testing.assert_allclose(column(rows, "simulated_seconds"), timeline.mean, rtol=1e-12)
+    assert timeline.sent == (outcome.messages_per_learner, outcome.bytes_sent_per_learner)

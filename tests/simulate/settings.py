@@ -15,6 +15,7 @@ PATTERNS = {
     "atc": DpsgdAtc.pattern,
     "ad-psgd": AdPsgd.pattern,
 }
+SYNCHRONOUS = [name for name in PATTERNS if name != "ad-psgd"]
 EXPONENTIAL = ("shifted-exponential", "c=1", "rate=2")
 
 

@@ -86,6 +86,18 @@ def test_learners_beyond_a_power_of_two_cost_a_message_before_and_after(name):
     assert more == pytest.approx(fewer + 2 * (ALPHA + M * BETA))
 
 
+@pytest.mark.parametrize(("n", "levels"), [(3, 2), (5, 3), (6, 3), (12, 4), (1000, 10)])
+def test_a_tree_has_as_many_levels_as_learners_have_digits(n, levels):
+    expected = 2 * levels * (ALPHA + M * BETA) + levels * M * GAMMA
+    assert all_reduce("tree", n, M, slow_adding()).seconds == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 5, 12, 1000])
+def test_a_ring_has_any_number_of_learners(n):
+    expected = 2 * (n - 1) * ALPHA + (n - 1) / n * M * (2 * BETA + GAMMA)
+    assert all_reduce("ring", n, M, slow_adding()).seconds == pytest.approx(expected, rel=1e-12)
+
+
 def test_servers_share_the_load():
     assert parameter_server(16, M, flat(), servers=4).seconds == pytest.approx(
         2 * ALPHA + 2 * 16 * M * BETA / 4
@@ -101,6 +113,8 @@ def test_hosts_that_are_fast_inside_save_a_hierarchical_average_nearly_all_but_t
     # Eight rings of an eighth each share the interface: as one ring of the eight hosts.
     assert cost.seconds == pytest.approx(2 * 7 * ALPHA + 2 * 7 / 8 * M * BETA)
     assert cost.seconds < all_reduce("recursive-doubling", 64, M, machines).seconds
+    # M/8 in each of 2 * 7 messages on the host, then M/64 in as many between hosts.
+    assert cost.sent == pytest.approx((28, 14 * (M / 8 + M / 64)))
     with pytest.raises(UserError, match="give a multiple of 8 learners"):
         all_reduce("hierarchical", 63, M, machines)
 

@@ -102,6 +102,7 @@ BAD = [
     (["--step-times", "nowhere.csv"], "nowhere.csv: there is no such file"),
     (["--fail-every", "-1"], "fail_every=-1.0: give the mean seconds"),
     (["--figure", "o.gif"], "a figure ends in one of"),
+    (["--network", "nowhere.toml"], "network nowhere.toml: there is no such file"),
 ]
 
 
@@ -109,6 +110,25 @@ BAD = [
 def test_a_mistake_is_answered_in_one_sentence(words, sentence, capsys):
     steps = [] if "--steps" in words else ["--steps", "2"]
     assert command.main([*words, *steps]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+FILES = [
+    ("[links.host]\nlatency=-1\nbandwidth=1", "links.host: latency=-1.0: give seconds from 0 up"),
+    ("[links.host]\nlatency=0\nbandwidth=1", "talk across a rack link and says nothing of it"),
+    ("", "it has no links: add"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), FILES)
+def test_a_network_file_that_cannot_be_is_answered_in_one_sentence(
+    text, sentence, tmp_path, capsys
+):
+    file = tmp_path / "lab.toml"
+    file.write_text(text)
+    assert command.main(["--network", str(file), "--steps", "2"]) == 2
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1

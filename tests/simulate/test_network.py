@@ -8,7 +8,7 @@ import pytest
 
 from gossip.errors import UserError
 from gossip.simulate.network import Link, Network
-from gossip.simulate.presets import PRESETS, network, uniform
+from gossip.simulate.presets import uniform
 from tests.simulate.networks import ALPHA, BETA, flat
 
 M = 1e8
@@ -30,6 +30,8 @@ def test_messages_to_d_neighbours_share_one_interface_or_wait_for_each_other():
 def test_the_published_seconds_of_one_and_of_two_peers():
     assert flat().seconds(*neighbours(16, 1), M) == pytest.approx(0.080005, abs=1e-9)
     assert flat().seconds(*neighbours(16, 1, -1), M) == pytest.approx(0.160005, abs=1e-9)
+    assert flat().seconds(*neighbours(1024, 1), M) == pytest.approx(0.080005, abs=1e-9)
+    assert flat(beta=0.08e-9).seconds(*neighbours(4096, 1), M) == pytest.approx(0.0080, abs=5e-5)
 
 
 def test_half_duplex_sends_and_receives_in_turn():
@@ -98,82 +100,6 @@ def test_doubling_bytes_and_bandwidth_changes_nothing():
     np.testing.assert_allclose(
         flat().scaled(2).seconds(*ends, 2 * M), flat().seconds(*ends, M), rtol=1e-15
     )
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_carries_messages_between_many_learners(name):
-    seconds = network(name).seconds(*neighbours(64, 1, 20), M)
-    assert np.isfinite(seconds).all()
-    assert (seconds > 0).all() == (name != "ideal")
-
-
-FILE = """
-learners_per_host = 2
-reduce = 1e-10
-cores = 4
-[links.host]
-latency = "1 us"
-bandwidth = "100 Gbit/s"
-shared_by = "learner"
-[links.rack]
-latency = 3e-5
-up = "1 gbit/s"
-down = "10 Gbit/s"
-jitter = "1 ms"
-overhead = 2e-5
-handling = 1e-9
-"""
-
-
-def test_a_file_says_the_same_as_the_objects(tmp_path):
-    file = tmp_path / "lab.toml"
-    file.write_text(FILE)
-    near = Link(latency=1e-6, up=12.5e9, down=12.5e9, shared_by="learner")
-    far = Link(latency=3e-5, up=0.125e9, down=1.25e9, jitter=1e-3, overhead=2e-5, handling=1e-9)
-    links = {"host": near, "rack": far}
-    same = Network(name="lab", links=links, learners_per_host=2, reduce=1e-10, cores=4)
-    assert network(str(file)) == same
-
-
-BAD = [
-    ("", "it has no links: add"),
-    ("[links.hots]\nlatency=0\nbandwidth=1", "unknown class of links 'hots': did you mean host?"),
-    ("[links.host]\nbandwidth=1", r"links.host has no latency: add it"),
-    ("[links.host]\nlatency=0\nup=1", r"links.host has no bandwidth, or up and down: add it"),
-    ("[links.host]\nlatency=-1\nbandwidth=1", "links.host: latency=-1.0: give seconds from 0 up"),
-    ("[links.host]\nlatency='1 s'\nbandwidth=0", "up=0.0: a bandwidth is above 0"),
-    ("[links.host]\nlatency='1 h'\nbandwidth=1", "latency='1 h': give a number with a unit of s,"),
-    ("[links.host]\nlatency=nan\nbandwidth=1", "latency=nan: give seconds"),
-    ("[links.host]\nlatency=0\nbandwith=1", "unknown key 'bandwith': did you mean bandwidth?"),
-    ("[links.host]\nlatency=0\nbandwidth=1\nloss=1", "loss=1.0: give the share of lost packets"),
-    ("[links.host]\nlatency=0\nbandwidth=1\nduplex='no'", "duplex=no: it is full or half"),
-    (
-        "learners_per_host=0\n[links.host]\nlatency=0\nbandwidth=1",
-        "learners_per_host=0: it must be",
-    ),
-    ("learners_per_host='2'\n[links.host]\nlatency=0\nbandwidth=1", "give a whole number"),
-    ("cores=-1\n[links.host]\nlatency=0\nbandwidth=1", "cores=-1.0: give the processors"),
-    ("[links.host]\nlatency=0\nbandwidth=1\nhandling=-1", "handling=-1.0: give seconds per byte"),
-    ("links=3", "it has no links"),
-    ("[links", "it is not TOML"),
-]
-
-
-@pytest.mark.parametrize(("text", "sentence"), BAD)
-def test_a_bad_file_is_answered_in_one_sentence(text, sentence, tmp_path):
-    file = tmp_path / "bad.toml"
-    file.write_text(text)
-    with pytest.raises(UserError, match=sentence) as caught:
-        network(str(file))
-    assert "\n" not in str(caught.value)
-    assert str(file) in str(caught.value)
-
-
-def test_a_network_that_is_not_there_is_answered_with_one_that_is():
-    with pytest.raises(UserError, match=r"unknown network '10Gbe': did you mean 10GbE\?"):
-        network("10Gbe")
-    with pytest.raises(UserError, match="no such file"):
-        network("nowhere.toml")
 
 
 def test_a_link_that_is_missing_is_named_when_it_is_needed():
