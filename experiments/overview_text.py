@@ -98,7 +98,8 @@ UNFINISHED = """\
 - a fair fight over rates, batches and momentum (H5); survival by topology (H1, H9)
 - flatness at equal training loss: `python -m gossip.landscape` measures it, no study uses it yet
 - whether the smoothed loss is smoother (Theorem 1) by gradient differences
-- CIFAR-10 but for [growing batches](adadamp.md), speech, language; LENA's and DATE's tables at the papers' lengths
+- CIFAR-10 but for [growing batches](adadamp.md), speech, language
+- LENA's and DATE's tables at the papers' lengths
 """
 
 COSTS = {
