@@ -64,7 +64,7 @@ class Landscape:
     lines: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """By what they go through, where and the loss there."""
     contours: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By kind, the axes, the loss [y][x] and the learners' places."""
+    """By kind, the axes, the loss (a row for each y) and the learners' places."""
 
     def tables(self) -> dict[str, Any]:
         """As JSON has it."""
