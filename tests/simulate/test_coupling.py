@@ -2,12 +2,15 @@
 
 import csv
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from gossip import run
+from gossip.config import Averaging, Config
 from gossip.simulate import command
+from gossip.simulate.coupling import row_bytes
 from tests.report import made_up
 
 TABLES = {"algorithm": "dpsgd", "gossip": {"learners": 16, "topology": "ring"}}
@@ -40,6 +43,17 @@ def test_each_row_gets_the_seconds_and_bytes_of_the_closed_form(study, tmp_path,
         assert float(row["seconds"]) == pytest.approx(steps * step[row["run"]])
         assert float(row["bytes"]) == pytest.approx(steps * sent[row["run"]])
     assert "comes first to a test error of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "wire", "expected"),
+    [("dpsgd", "full", 4000), ("dpsgd", "bf16", 2000), ("noloco", "bf16", 2000),
+     ("dpsgd", "int8:50", 1000 + 4 * 20), ("ad-psgd", "bf16", 4000), ("ssgd", "int8", 4000)],
+)  # fmt: skip
+def test_a_row_has_the_bytes_in_which_it_travelled(name, wire, expected):
+    """On a wire only where the run's messages were rounded: AD-PSGD's never are."""
+    made = Mock(number=lambda key: 1000.0, setting=lambda key: name)
+    assert row_bytes(made, Config(gossip=Averaging(learners=4, wire=wire))) == expected
 
 
 def test_a_run_without_timing_is_answered_in_one_sentence(tmp_path, capsys):
