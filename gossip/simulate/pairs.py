@@ -8,14 +8,14 @@ from gossip.algorithms import pattern as phases
 from gossip.asynchronous.events import Events
 from gossip.asynchronous.partners import drawn
 from gossip.comm.costs import Sent, pair
-from gossip.simulate.network import CLASSES
+from gossip.simulate.network import CLASSES, UNITS
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
 
 ROWS_KEPT = 1024
 """Compute times kept for learners that are behind."""
-PAIRS_KEPT = 2**18
-"""Pairs whose averaging is not computed again."""
+MATRICES_KEPT = 128
+"""W(t) likewise."""
 
 
 def pairwise(setting: Setting, steps: int) -> Timeline:
@@ -57,18 +57,31 @@ class _Pairs:
         self.asking = np.zeros(setting.n, bool)
         """Whether each learner averages during its present gradient, [n]."""
         self.computes = lru_cache(ROWS_KEPT)(setting.compute.at)
-        self._handling = lru_cache(PAIRS_KEPT)(self._work)
-        self._averaging = lru_cache(PAIRS_KEPT)(self._seconds)
+        self._mixing = lru_cache(MATRICES_KEPT)(setting.mixing)
+        everybody = np.arange(setting.n)
+        units = [setting.network.units(unit, everybody).tolist() for unit in UNITS[1:]]
+        self._places = list(zip(*units, strict=True))
+        """Host, rack and region of each learner."""
+        self._by_class: dict[int, tuple[float, float]] = {}
 
     def duration(self, i: int, k: int, now: float) -> float:
         """Seconds from now to the end of learner i's k-th gradient."""
         computed = float(self.computes(k)[i])
-        j = drawn(self._setting.mixing(k), self._setting.seed, i, k)
+        j = drawn(self._mixing(k), self._setting.seed, i, k)
         self.asking[i] = j is not None
         if j is None:
             return computed
-        self._free[j] = end = max(now, self._free[j]) + self._averaging(i, j)
-        return max(computed + self._handling(i, j), end - now)
+        averaging, work = self._between(i, j)
+        self._free[j] = end = max(now, self._free[j]) + averaging
+        return max(computed + work, end - now)
+
+    def _between(self, i: int, j: int) -> tuple[float, float]:
+        """Seconds of an averaging, and of processor beside it: the same for links of one class."""
+        here, there = self._places[i], self._places[j]
+        level = sum(a != b for a, b in zip(here, there, strict=True))
+        if level not in self._by_class:
+            self._by_class[level] = self._seconds(i, j), self._work(i, j)
+        return self._by_class[level]
 
     def _work(self, i: int, j: int) -> float:
         """What messages cost the processor of i beside a gradient.
