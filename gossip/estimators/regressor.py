@@ -148,7 +148,8 @@ class DampedRegressor(RegressorMixin, DampedNet):
             first = first_item(X)
             sample, target = first if y is None else (first[0], y[0])
         else:
-            text = next((v for v in np.ravel(y).tolist() if isinstance(v, str | bytes)), None)
+            values = np.asarray(y).ravel().tolist()
+            text = next((v for v in values if isinstance(v, str | bytes)), None)
             if text is not None:
                 raise UserError(
                     f"y holds text ({text!r}) and {type(self).__name__} predicts "
