@@ -39,7 +39,6 @@ def trainer(folder: Path) -> tuple[float, torch.Tensor]:
     stopped = hf_trainer.main([*words, str(folder / "part")])
     Stop.on = False
     resumed = hf_trainer.main([*words, str(folder / "part"), "--resume"])
-    hf_trainer.LlamaForCausalLM.from_pretrained(folder / "part" / "mean")
     return stopped.state.epoch, weights(whole.model) - weights(resumed.model)
 
 
@@ -64,6 +63,9 @@ def main() -> None:
         told = comm.share((epochs, float(differences.abs().max())))
         if comm.process == 0:
             print(run.__name__, [e for e, _ in told], max(d for _, d in told), flush=True)
+    # Process 0 alone writes it, and no other may read it before.
+    if comm.process == 0:
+        hf_trainer.LlamaForCausalLM.from_pretrained(folder / "trainer" / "part" / "mean")
 
 
 if __name__ == "__main__":
