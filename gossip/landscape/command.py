@@ -64,7 +64,9 @@ def landscape(
         raise UserError("no run given: name run folders, as in python -m gossip.landscape runs/A")
     settings = settings or Settings()
     found = {}
-    for folder in find_runs(paths):
+    folders = find_runs(paths)
+    for k, folder in enumerate(folders, start=1):
+        print(f"{k}/{len(folders)}  {folder}: curvature, sharpness, contours", file=sys.stderr)
         try:
             found[folder] = measure(of_run(folder, trust), settings)
         except UserError as error:
