@@ -63,14 +63,16 @@ class Outcome:
     @contextmanager
     def counting(self, comm: Communicator) -> Iterator[None]:
         """Count time and messages of one training step; the monitor's are not training."""
-        before = (comm.traffic.seconds_waiting, *_sent(comm))
+        traffic = comm.traffic
+        waited = traffic.seconds_waiting
+        sent, messages = traffic.bytes_sent_per_learner, traffic.messages_per_learner
+        # Counted from zero, a step's bytes have the same rounding whatever was sent before it: a
+        # run that is gone on with has the trace of one that was never stopped, bit for bit.
+        traffic.bytes_sent_per_learner = traffic.messages_per_learner = 0.0
         with self.clock("optimizer"):
             yield
-        waited, sent, messages = comm.traffic.seconds_waiting, *_sent(comm)
-        self.clock.move(waited - before[0], "optimizer", "communication_wait")
-        self.bytes_sent_per_learner += sent - before[1]
-        self.messages_per_learner += messages - before[2]
-
-
-def _sent(comm: Communicator) -> tuple[float, float]:
-    return comm.traffic.bytes_sent_per_learner, comm.traffic.messages_per_learner
+        self.clock.move(traffic.seconds_waiting - waited, "optimizer", "communication_wait")
+        self.bytes_sent_per_learner += traffic.bytes_sent_per_learner
+        self.messages_per_learner += traffic.messages_per_learner
+        traffic.bytes_sent_per_learner += sent
+        traffic.messages_per_learner += messages
