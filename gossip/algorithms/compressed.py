@@ -5,6 +5,7 @@ the weights moves by the mean increment whatever C leaves out, for what is added
 taken from others. Averaging C(w) itself would lose the mean, and w + (W - I) C(w) stalls.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import ClassVar
@@ -21,6 +22,7 @@ from gossip.compress import Operator, operator
 from gossip.errors import UserError
 from gossip.optim.flat import FlatOptimizer
 from gossip.streams import COMPRESSION, generator
+from gossip.task.layers import Layer
 
 LARGE = 1_000_000
 """Numbers of a model from which a pattern takes the share of a row that a payload is."""
@@ -29,6 +31,11 @@ LARGE = 1_000_000
 def share_of_row(operator: Operator) -> float:
     """What a payload is of a row of many float32 numbers."""
     return operator.size(LARGE, 4) / (4 * LARGE)
+
+
+def length(layers: Sequence[Layer]) -> int:
+    """Numbers of a row with these layers; `LARGE` where they are not known."""
+    return layers[-1].stop if layers else LARGE
 
 
 def keys(seed: int, t: int, number: int, comm: Communicator) -> Tensor:

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Rate, Rows, State, Step
+from gossip.algorithms.base import Rate, Rows, State
 from gossip.algorithms.bounds import share_below_one
-from gossip.algorithms.compressed import LARGE
+from gossip.algorithms.compressed import length
 from gossip.algorithms.exchanged import Exchanged, in_order
 from gossip.algorithms.matrices import Matrix, matrices
 from gossip.algorithms.properties import Properties
@@ -20,6 +19,7 @@ from gossip.compress.packing import joined, parted
 from gossip.compress.sparse import cosines, largest
 from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
+from gossip.task import Gradients
 
 MERGES = ("contributors", "all")
 
@@ -76,8 +76,7 @@ class DeMo(Exchanged):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and coefficients for everybody."""
-        layers = self.optimizer().layers
-        d = layers[-1].stop if layers else LARGE
+        d = length(self.optimizer().layers)
         return (phases.Gradient(), phases.Exchange(self.payload_bytes(d, 4) / (4 * d)))
 
     def payload_bytes(self, d: int, itemsize: int) -> int:
@@ -88,33 +87,18 @@ class DeMo(Exchanged):
         """No momentum yet."""
         return {"momentum": torch.zeros_like(x)}
 
-    def step(
-        self,
-        state: State[FlatOptimizer],
-        gradient: Gradient,
-        w: csr_array,
-        rate: Rate,
-        comm: Communicator,
-    ) -> tuple[State[FlatOptimizer], Step]:
-        """Take the largest out of the momenta, step along the sign of what all sent."""
-        points = state.x.repeat(len(comm.hosted), 1)
-        gradients = gradient(points)
+    def directed(
+        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+    ) -> "tuple[Tensor, float | Tensor, Rows]":
+        """Take the largest out of the momenta; the direction is the sign of what all sent."""
         lr = rate(state.x, gradients)
         momentum = self.beta * state.rows["momentum"]
         momentum = momentum + state.optimizer.rated(gradients.values, lr)
-        now = state._replace(rows={"momentum": momentum})
-        merged, rows = self.agree(gradients.values, now, comm)
-        x_next = state.optimizer.step(state.x, merged.sign().unsqueeze(0), lr)
-        return (
-            State(state.step + 1, x_next, state.optimizer, rows),
-            Step(points, gradients.values, gradients.losses, state.x, lr),
-        )
+        merged, left = self._exchanged(momentum, comm)
+        return merged.sign(), lr, {"momentum": left}
 
-    def agree(
-        self, gradients: Tensor, state: State[FlatOptimizer], comm: Communicator
-    ) -> tuple[Tensor, Rows]:
-        """What all sent of their momenta, merged, and what is left of those here."""
-        momentum = state.rows["momentum"]
+    def _exchanged(self, momentum: Tensor, comm: Communicator) -> tuple[Tensor, Tensor]:
+        """What all sent of their momenta, merged, [d], and what is left of those here."""
         chunks = self._chunks(momentum.shape[1])
         sent = [self._largest(row, chunks) for row in momentum]
         payload = torch.cat([joined(values[None], where.short()[None]) for values, where in sent])
@@ -129,7 +113,7 @@ class DeMo(Exchanged):
         for row, own in zip(left, payload.split(1), strict=True):
             values, where = self._read(own, chunks, momentum.dtype)
             row -= _decoded(torch.zeros_like(total).index_put((where,), values), chunks, row)
-        return _decoded(total / number, chunks, momentum[0]), {"momentum": left}
+        return _decoded(total / number, chunks, momentum[0]), left
 
     def _chunks(self, d: int) -> "list[_Chunks]":
         found = matrices(self.optimizer().layers, d, vectors=True)

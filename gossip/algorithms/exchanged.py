@@ -20,6 +20,7 @@ from gossip.algorithms.compressed import Compressing, keys, share_of_row
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
+from gossip.task import Gradients
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,7 @@ class Exchanged(Method):
         """Agree on a direction, then one optimizer step; `w` plays no part."""
         points = state.x.repeat(len(comm.hosted), 1)
         gradients = gradient(points)
-        direction, rows = self.agree(gradients.values, state, comm)
-        lr = rate(state.x, gradients, direction)
+        direction, lr, rows = self.directed(state, gradients, rate, comm)
         x_next = state.optimizer.step(state.x, direction.unsqueeze(0), lr)
         return (
             State(state.step + 1, x_next, state.optimizer, rows),
@@ -53,10 +53,10 @@ class Exchanged(Method):
         )
 
     @abstractmethod
-    def agree(
-        self, gradients: Tensor, state: State[FlatOptimizer], comm: Communicator
-    ) -> tuple[Tensor, Rows]:
-        """The direction [d] from gradients [local, d], and what is kept of finding out."""
+    def directed(
+        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+    ) -> "tuple[Tensor, float | Tensor, Rows]":
+        """The direction [d], the learning rate along it, and what is kept of finding out."""
 
 
 def in_order(payload: Tensor, comm: Communicator) -> Sequence[Tensor]:
@@ -106,16 +106,18 @@ class Ef21(Compressing, Exchanged):
         """Nothing is known of anybody."""
         return {"gradient_estimate": torch.zeros_like(x), "mean": torch.zeros_like(x)}
 
-    def agree(
-        self, gradients: Tensor, state: State[FlatOptimizer], comm: Communicator
-    ) -> tuple[Tensor, Rows]:
-        """Correct the estimates, here and of the mean."""
+    def directed(
+        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+    ) -> "tuple[Tensor, float | Tensor, Rows]":
+        """Correct the estimates, here and of the mean, which is the direction."""
+        g = gradients.values
         estimate, mean = state.rows["gradient_estimate"], state.rows["mean"]
         own = keys(self.seed, state.step, 0, comm)
-        payload = self.operator.encode(gradients - estimate, own)
-        decode = partial(self.operator.decode, d=gradients.shape[1], dtype=gradients.dtype)
+        payload = self.operator.encode(g - estimate, own)
+        decode = partial(self.operator.decode, d=g.shape[1], dtype=g.dtype)
         total = torch.zeros_like(mean[0])
         for each in in_order(payload, comm):
             total += decode(each)[0]
         mean = mean + total / comm.n
-        return mean[0], {"gradient_estimate": estimate + decode(payload), "mean": mean}
+        rows = {"gradient_estimate": estimate + decode(payload), "mean": mean}
+        return mean[0], rate(state.x, gradients, mean[0]), rows

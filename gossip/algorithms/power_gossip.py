@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, Method, Rate, State, Step
-from gossip.algorithms.compressed import LARGE
+from gossip.algorithms.compressed import length
 from gossip.algorithms.derived import swaps
 from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
 from gossip.algorithms.properties import Properties
@@ -70,8 +70,7 @@ class PowerGossip(Method):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A message's share of a row, after the gradient."""
-        layers = self.optimizer().layers
-        d = layers[-1].stop if layers else LARGE
+        d = length(self.optimizer().layers)
         return (phases.Gradient(), phases.Mix(self._numbers(d) / d))
 
     def payload_bytes(self, d: int, itemsize: int) -> float:

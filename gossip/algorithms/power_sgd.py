@@ -6,14 +6,15 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Rows, State
-from gossip.algorithms.compressed import LARGE
+from gossip.algorithms.base import Rate, Rows, State
+from gossip.algorithms.compressed import length
 from gossip.algorithms.exchanged import Exchanged
 from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
 from gossip.comm.base import Communicator
 from gossip.compress.low_rank import orthonormal
 from gossip.errors import UserError
 from gossip.optim.flat import FlatOptimizer
+from gossip.task import Gradients
 
 SAVES = 2
 """A matrix is sent as a product if that is less than one in so many of its numbers (torch's)."""
@@ -62,8 +63,7 @@ class PowerSgd(Exchanged):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """An average of the row, later one of each side."""
-        layers = self.optimizer().layers
-        d = layers[-1].stop if layers else LARGE
+        d = length(self.optimizer().layers)
         found = self._found(d)
         if not found:
             return (phases.Gradient(), phases.Mean())
@@ -95,10 +95,17 @@ class PowerSgd(Exchanged):
         q = drawn([m.b for m in found], [m.rank(self.rank) for m in found], self.seed).to(x)
         return {"error": torch.zeros_like(x), "directions": q.repeat(len(x), 1)}
 
+    def directed(
+        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+    ) -> "tuple[Tensor, float | Tensor, Rows]":
+        """Average the products with Q, then those with P."""
+        direction, rows = self.agree(gradients.values, state, comm)
+        return direction, rate(state.x, gradients, direction), rows
+
     def agree(
         self, gradients: Tensor, state: State[FlatOptimizer], comm: Communicator
     ) -> tuple[Tensor, Rows]:
-        """Average the products with Q, then those with P."""
+        """M^ of the gradients [local, d], and what is kept of finding out."""
         d = gradients.shape[1]
         found = self._found(d)
         if state.step < self.after or not found:
