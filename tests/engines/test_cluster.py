@@ -149,6 +149,40 @@ def test_the_tasks_have_names_that_say_what_they_do(client):
 
 
 @pytest.mark.slow
+def test_the_data_travel_once_however_the_batch_grows(threads, monkeypatch):
+    sent, scatter = [], threads.scatter
+
+    def counted(things, **options):
+        [(key, thing)] = things.items()
+        sent.append((key.split("-")[0], thing, options.get("broadcast", False)))
+        return scatter(things, **options)
+
+    monkeypatch.setattr(threads, "scatter", counted)
+    inputs, targets = data()
+    damped = DampedRegressor(
+        nn.Linear,
+        module__in_features=FEATURES,
+        module__out_features=1,
+        batch_size=PadaDamp,
+        batch_size__initial=4,
+        batch_size__rate=1.0,
+        grads_per_worker=2,
+        max_epochs=3,
+        engine=threads,
+        random_state=0,
+    ).fit(inputs, targets)
+    batches = [row["batch_size"] for epoch in damped.history for row in epoch["batches"]]
+    first, *others = sent
+    assert batches[-1] > batches[0]
+    assert first[0] == "problem"
+    assert first[2], "every worker has the data from the beginning"
+    assert len(others) == len(batches)
+    assert {name for name, _, _ in others} == {"weights"}
+    assert {sum(value.size for value in weights.values()) for _, weights, _ in others} == {
+        FEATURES + 1
+    }
+
+
 def test_what_the_users_module_raises_is_raised(client):
     engine = Cluster(client)
     engine.hold(problem(Broken(FEATURES, 1)))
