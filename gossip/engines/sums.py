@@ -15,6 +15,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 from torch.func import functional_call
+from torch.linalg import vector_norm
 
 from gossip.engines.problem import Problem
 from gossip.errors import UserError
@@ -56,6 +57,13 @@ def added(a: Sums, b: Sums) -> Sums:
     )
 
 
+def _grown(a: Sums, b: Sums) -> Sums:
+    """Both, in the memory of a's gradient."""
+    for name, value in b.gradient.items():
+        a.gradient[name].add_(value)
+    return added(a._replace(gradient={}), b)._replace(gradient=a.gradient)
+
+
 def gradient_sums(problem: Problem, weights: Mapping[str, Tensor], batch: Sequence["Part"]) -> Sums:
     """Training passes over the parts of a batch, one after the other, added up.
 
@@ -67,8 +75,10 @@ def gradient_sums(problem: Problem, weights: Mapping[str, Tensor], batch: Sequen
     with _ONE_AT_A_TIME:
         problem.module.train()
         total = _trained(problem, weights, batch[0])
-        for part in batch[1:]:
-            total = added(total, _trained(problem, weights, part))
+        for k, part in enumerate(batch[1:]):
+            own = _trained(problem, weights, part)
+            # The first gradient's tensors may be one memory, which autograd is free to give.
+            total = _grown(total, own) if k else added(total, own)
     return total
 
 
@@ -90,12 +100,10 @@ def _trained(problem: Problem, weights: Mapping[str, Tensor], part: "Part") -> S
     own = {name: value.detach().clone() for name, value in weights.items() if name not in trained}
     with seeded(part.seed, torch.device(problem.device)), torch.enable_grad():
         loss = _watched_loss(problem, own | trained, part)
-        grads = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
-    gradient = {
-        name: torch.zeros_like(value) if grad is None else grad * n
-        for (name, value), grad in zip(trained.items(), grads, strict=True)
-    }
-    squares = sum(float(g.double().square().sum()) for g in gradient.values()) / n
+        # As zeros where the loss does not use it.
+        grads = torch.autograd.grad(loss * n, list(trained.values()), materialize_grads=True)
+    gradient = dict(zip(trained, grads, strict=True))
+    squares = sum(float(vector_norm(g, dtype=torch.float64)) ** 2 for g in grads) / n
     frozen = {name for name, _ in problem.module.named_parameters()}
     buffers = {name: _weighted(value, n) for name, value in own.items() if name not in frozen}
     return Sums(gradient, buffers, float(loss.detach()) * n, squares, n, 1)

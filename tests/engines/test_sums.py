@@ -63,6 +63,28 @@ def test_the_sum_of_the_parts_over_n_is_the_gradient_of_the_mean_loss(size):
         assert torch.allclose(found / N, exact, rtol=0, atol=1e-14)
 
 
+class Twice(nn.Module):
+    """Two parameters of one gradient, which autograd may give in one memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = (nn.Parameter(torch.full((CLASSES,), value)) for value in (0.25, 0.5))
+        self.unused = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, :CLASSES] * (self.a + self.b)
+
+
+def test_gradients_that_share_memory_are_added_up_once():
+    given = problem(Twice())
+    batch = [Part(part) for part in parts(np.arange(N), 10)]
+    total = gradient_sums(given, weights(given.module), batch)
+    whole = gradient_sums(given, weights(given.module), [Part(np.arange(N))])
+    assert torch.equal(total.gradient["unused"], torch.zeros(2, dtype=torch.float64))
+    for name in ("a", "b"):
+        assert torch.allclose(total.gradient[name], whole.gradient[name], rtol=0, atol=1e-12)
+
+
 def test_who_computes_which_part_changes_nothing_even_with_dropout_and_batchnorm():
     given = problem(noisy())
     state = weights(given.module)
