@@ -1,8 +1,12 @@
 """The guards of a run by themselves, with processes that are made up."""
 
+import json
 import os
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -122,6 +126,25 @@ def test_containers_with_one_name_are_different_hosts(folders):
 def test_processes_of_one_container_are_on_one_host(folders):
     with ending_the_job(Pair(), Position()):
         assert {path.name for path in folders[0].glob("pipe*")} == {"pipe0", "pipe1"}
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_a_process_that_ends_before_there_is_a_watcher_is_told_once(said, tmp_path):
+    """It fails while its neighbour starts the watcher: there is one to name, or nothing to add."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    folder = Path(failure.new_folder(1))
+    job = {"pids": [dead.pid], "names": ["learner 0"], "parent": os.getpid()}
+    job |= {"may_go_on": False, "record": None}
+    if said:
+        shutil.rmtree(folder)  # as the process that says why it fails does
+    command = [sys.executable, "-I", "-S", failure.watch.__file__, str(folder), json.dumps(job)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == int(said)
+    assert (
+        told.stderr.count("learner 0 died at step 0") == len(told.stderr.splitlines()) == 1 - said
+    )
+    assert not folder.exists()
 
 
 def test_a_second_ctrl_c_is_one_line(monkeypatch, capsys):

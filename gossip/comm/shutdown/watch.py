@@ -63,12 +63,15 @@ def obituary(folder: Path, positions: mmap.mmap, index: int, job: dict) -> None:
     say(text, job["record"])
 
 
-def watch(folder: Path, job: dict, pidfds: dict[int, int], pipes: dict[int, int]) -> None:
+def watch(
+    folder: Path, job: dict, gone: list[int], pidfds: dict[int, int], pipes: dict[int, int]
+) -> None:
     """Wait until all processes have ended.
 
     Args:
         folder: what the processes of this host share.
         job: see `main`.
+        gone: indices of the processes that had ended before there was a watcher.
         pidfds: pidfd -> index of the process; -1 is the launcher's local process, without which
             nobody would end the rest.
         pipes: reading end -> index. A dying process lets go of its pipe, and of its connection
@@ -80,18 +83,24 @@ def watch(folder: Path, job: dict, pidfds: dict[int, int], pipes: dict[int, int]
     for fd in (*pidfds, *pipes):
         epoll.register(fd, select.EPOLLIN)
     deadline = float("inf")
+
+    def ended(index: int) -> None:
+        nonlocal deadline
+        if index >= 0 and SLOT.unpack_from(positions, index * SLOT.size)[1]:
+            return
+        ending = (folder / "failure").exists()  # said so before this one ended
+        grace = PATIENCE_SECONDS if job["may_go_on"] and not ending else GRACE_SECONDS
+        deadline = min(deadline, time.monotonic() + grace)
+        if index >= 0:
+            obituary(folder, positions, index, job)
+
+    for index in gone:
+        ended(index)
     while any(index >= 0 for index in pidfds.values()):
         # epoll gives events in the order in which they happened: the first one is the culprit
         for fd, _ in epoll.poll(min(deadline - time.monotonic(), 3600.0)):
             epoll.unregister(fd)
-            index = pipes[fd] if fd in pipes else pidfds.pop(fd)
-            if index >= 0 and SLOT.unpack_from(positions, index * SLOT.size)[1]:
-                continue
-            ending = (folder / "failure").exists()  # said so before this one ended
-            grace = PATIENCE_SECONDS if job["may_go_on"] and not ending else GRACE_SECONDS
-            deadline = min(deadline, time.monotonic() + grace)
-            if index >= 0:
-                obituary(folder, positions, index, job)
+            ended(pipes[fd] if fd in pipes else pidfds.pop(fd))
         if (folder / GOES_ON).exists():  # they have a watcher of their own
             return
         if time.monotonic() >= deadline:
@@ -103,19 +112,27 @@ def watch(folder: Path, job: dict, pidfds: dict[int, int], pipes: dict[int, int]
 def main() -> None:
     """Usage: watch.py FOLDER JOB, with JOB = JSON of {pids, names, parent, record, may_go_on}."""
     folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
+    gone, pidfds = [], {}
     try:
-        pidfds = {os.pidfd_open(pid): index for index, pid in enumerate(job["pids"])}
-        pidfds[os.pidfd_open(job["parent"])] = -1
+        for index, pid in (*enumerate(job["pids"]), (-1, job["parent"])):
+            try:
+                pidfds[os.pidfd_open(pid)] = index
+            except ProcessLookupError:  # one that fails early ends while its neighbour starts us
+                gone.append(index)
     except (AttributeError, OSError):
         # No pidfds on this system: the job goes on without us. Its processes still need the
         # folder to agree on who speaks; our exit code tells them that they have to remove it.
         sys.exit("gossip: cannot watch the processes here; a killed one will not be named")
     flags = os.O_RDONLY | os.O_NONBLOCK
-    pipes = {os.open(folder / f"pipe{i}", flags): i for i in range(len(job["pids"]))}
+    try:
+        pipes = {os.open(folder / f"pipe{i}", flags): i for i in range(len(job["pids"]))}
+    except FileNotFoundError:  # one that failed has said so, and removed the folder
+        sys.exit(1)
     if os.fork():  # the caller waits for this one only; the watcher becomes nobody's child
         os._exit(0)
     try:
-        watch(folder, job, pidfds, pipes)
+        with contextlib.suppress(FileNotFoundError):  # the same, a moment later
+            watch(folder, job, gone, pidfds, pipes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
