@@ -80,6 +80,7 @@ def test_a_lost_process_costs_the_steps_since_the_last_checkpoint(start_command,
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.one_mpi
 def test_a_run_that_is_not_to_continue_ends(start_command, tmp_path):
     out = tmp_path / "out"
     options = [*OPTIONS, "--steps", "100000", "--checkpoint-every", "20", "--out", str(out)]

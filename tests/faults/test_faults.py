@@ -16,7 +16,7 @@ pytestmark = NEED_MPI
 JOB = Path(__file__).with_name("job.py")
 
 
-@pytest.mark.parametrize("backend", ["light", "auto"])
+@pytest.mark.parametrize("backend", ["light", pytest.param("auto", marks=pytest.mark.one_mpi)])
 def test_an_exception_is_told_once_with_learner_and_step(start, backend):
     ended = start("fail", "1", JOB_BACKEND=backend).end(START_SECONDS)
     assert ended.code == 1

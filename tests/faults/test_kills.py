@@ -193,6 +193,7 @@ def test_a_worker_is_killed_after_the_batch_has_grown(start_command, tmp_path):
 
 @pytest.mark.needs_mpi
 @pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment")
+@pytest.mark.one_mpi
 @pytest.mark.timeout(3 * LONG_SECONDS)
 def test_three_processes_are_killed_again_and_again(start_command, tmp_path, undisturbed):
     """Each time on another phase; from wherever the run is then, fewer processes end it, too."""

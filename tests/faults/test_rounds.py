@@ -17,6 +17,8 @@ PHASES = {
 }
 """Phase -> the method, and the call in which process 1 of 2 is killed: behind the first row, all
 averages are those of rounds."""
+ON_EACH_MPI = "average of a fragment"
+"""A collective call; a death elsewhere ends a job of the second MPI as in test_kills.py."""
 OPTIONS = shlex.split(
     "--dataset digits --batch-size 10 --learners 4 --model softmax --lr 0.1 --steps 4000"
     " --monitor cheap --monitor-every 5000 --timeout 0"
@@ -35,7 +37,13 @@ LONG_SECONDS = 60.0
 @pytest.mark.needs_mpi
 @pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    "phase",
+    [
+        pytest.param(phase, marks=[] if phase == ON_EACH_MPI else pytest.mark.one_mpi)
+        for phase in PHASES
+    ],
+)
 def test_a_kill_in_a_phase_of_a_round_ends_the_job(phase, start_command, tmp_path):
     name, deed = PHASES[phase]
     given = ["--algorithm-options", *ROUNDS[name]] if ROUNDS[name] else []

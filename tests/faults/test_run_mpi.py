@@ -73,6 +73,7 @@ def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
     assert summary(out / "ssgd")["steps"] < summary(out / "dpsgd")["steps"] == 1000
 
 
+@pytest.mark.one_mpi
 def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
     out = tmp_path / "out"
     options = [*OPTIONS, "--steps", "100000", "--algorithm", "dpsgd", "--out", str(out)]
@@ -95,6 +96,7 @@ def test_processes_with_different_configs_are_told_so(start_command):
     assert "the processes disagree about config: " in line
 
 
+@pytest.mark.one_mpi
 def test_a_config_that_one_process_misses_ends_all(start_command, tmp_path):
     (tmp_path / "good.toml").write_text("steps = 3\n")
     command = [*RUN, "--config", "good.toml", ":", "-n", "1", *RUN, "--config", "missing.toml"]
@@ -123,6 +125,7 @@ def test_stacked_in_two_processes_is_told_once(start_command):
     assert "backend 'stacked' keeps all learners in one process, but 2 were started" in line
 
 
+@pytest.mark.one_mpi
 def test_help_is_printed_once(start_command):
     ended = start_command(mpirun(*RUN, "--help")).end(START_SECONDS)
     assert ended.code == 0

@@ -66,6 +66,7 @@ def start_script(start_command, tmp_path):
     return lambda deed: start_command([*mpirun, deed]).end(jobs.START_SECONDS)
 
 
+@pytest.mark.one_mpi
 def test_an_exception_on_one_process_ends_the_job_with_its_traceback(start_script):
     ended = start_script("fail")
     assert ended.code == 1
@@ -90,6 +91,7 @@ def test_a_mistake_of_all_is_said_once(start_script):
     assert ended.text.count("script.py: Linear has no parameter that needs a gradient") == 1
 
 
+@pytest.mark.one_mpi
 def test_a_message_that_does_not_come_ends_the_job_and_names_the_culprit(start_script):
     ended = start_script("sleep")
     assert ended.code == os.EX_TEMPFAIL

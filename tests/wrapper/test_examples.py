@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from gossip.data import cache
 from gossip.launch import mpirun as launch
 from gossip.report.runs import load_runs
+from tests.wrapper.on_two import BREAK, HEAD
 
 ROOT = Path(__file__).parents[2]
 MNIST = next((name for name in ("mnist-5k", "mnist") if cache.is_cached(name)), "digits")
@@ -29,47 +31,95 @@ def output(*command: str) -> str:
     return done.stdout
 
 
-def test_mnist_alone_learns():
-    text = output(sys.executable, "examples/mnist.py", "--dataset", MNIST, "--epochs", "2")
+def installed(*libraries: str) -> bool:
+    return None not in map(find_spec, libraries)
+
+
+WRAPPER = Path(__file__).parent
+ON_TWO = {
+    "mnist.py": (["--dataset", MNIST, "--epochs", "2"], ()),
+    "llama.py": (["--steps", "60", "--batch-size", "4"], ("transformers",)),
+    "lightning_module.py": (["--dataset", "digits", "--epochs", "6"], ("lightning",)),
+    "frameworks.py": ([], ("transformers", "accelerate")),
+}
+"""What two processes run -> its arguments, and the libraries that it needs."""
+
+
+@pytest.fixture(scope="module")
+def on_two(tmp_path_factory) -> dict[str, str]:
+    """What each script has said that two processes of one mpirun ran, one after the other."""
+    folder = str(tmp_path_factory.mktemp("frameworks"))
+    words = []
+    for name, (arguments, libraries) in ON_TWO.items():
+        if installed(*libraries):
+            script = WRAPPER / name if (WRAPPER / name).exists() else Path("examples", name)
+            more = [folder] if script.parent == WRAPPER else []
+            words += [BREAK, str(script), *arguments, *more]
+    runner = str(WRAPPER / "on_two.py")
+    text = output(launch.find_mpirun(), "-n", "2", sys.executable, runner, *words)
+    said = (part.partition("\n") for part in f"\n{text}".split(f"\n{HEAD}")[1:])
+    return {name: rest for name, _, rest in said}
+
+
+def on_two_processes(test):
+    """All in one worker of xdist, which starts the job once."""
+    no_mpirun = not shutil.which("mpirun", path=f"{sys.prefix}/bin")
+    for mark in (
+        pytest.mark.skipif(no_mpirun, reason="no mpirun here"),
+        pytest.mark.xdist_group("examples-on-two"),
+        pytest.mark.slow,  # importing Lightning and transformers takes most of it
+        pytest.mark.timeout(300),
+    ):
+        test = mark(test)
+    return test
+
+
+@pytest.fixture
+def alone(monkeypatch, capsys):
+    """What an example prints that is run in this process, which has its imports already."""
+
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_mnist_alone_learns(alone):
+    text = alone("mnist.py", "--dataset", MNIST, "--epochs", "2")
     *_, (n, accuracy) = re.findall(r"n = (\d+): ([\d.]+)%", text)
     assert n == "1"
     assert float(accuracy) > 80
 
 
-@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
-def test_mnist_on_two_processes_learns_and_is_told_by_one():
-    command = ["examples/mnist.py", "--dataset", MNIST, "--epochs", "2"]
-    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
-    *_, (n, accuracy) = re.findall(r"n = (\d+): ([\d.]+)%", text)
+@on_two_processes
+def test_mnist_on_two_processes_learns_and_is_told_by_one(on_two):
+    *_, (n, accuracy) = re.findall(r"n = (\d+): ([\d.]+)%", on_two["mnist.py"])
     assert n == "2"
     assert float(accuracy) > 80
 
 
-def test_the_recorded_script_leaves_its_effective_rate(tmp_path):
+def test_the_recorded_script_leaves_its_effective_rate(alone, tmp_path):
     out = tmp_path / "run"
-    command = ["examples/recorded.py", "--dataset", "digits", "--epochs", "1", "--out", str(out)]
-    output(sys.executable, *command)
+    alone("recorded.py", "--dataset", "digits", "--epochs", "1", "--out", str(out))
     (run,) = load_runs([out])
     ratio = run.column("alpha_e_ratio")
     assert run.verdict == "converged"
     assert 0.9 < float(np.nanmean(ratio)) < 1.1  # alone, plain SGD: alpha, but for the batches
 
 
-@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
-@pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
-def test_hugging_faces_llama_on_two_processes_learns():
-    command = ["examples/llama.py", "--steps", "60", "--batch-size", "4"]
-    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
-    found = re.findall(r"step (\d+): ([\d.]+) bits .* n = 2", text)
+@on_two_processes
+@pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
+def test_hugging_faces_llama_on_two_processes_learns(on_two):
+    found = re.findall(r"step (\d+): ([\d.]+) bits .* n = 2", on_two["llama.py"])
     (_, early), (last, late) = found
     assert last == "60"
     assert float(late) < float(early) < 8  # bits of a byte of which nothing is known
 
 
-def test_the_resnet_runs():
-    text = output(
-        sys.executable, "examples/resnet.py", "--width", "2", "--samples", "64", "--epochs", "1"
-    )
+def test_the_resnet_runs(alone):
+    text = alone("resnet.py", "--width", "2", "--samples", "64", "--epochs", "1")
     assert text.startswith("epoch 1: accuracy ")
 
 
@@ -99,27 +149,21 @@ def test_a_dask_cluster_comes_to_the_weights_of_one_process():
     assert float(re.search(r"largest difference of a weight: ([\d.e+-]+)", text)[1]) < 1e-4
 
 
-@pytest.mark.slow  # importing Lightning takes most of it
-@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
-@pytest.mark.skipif(find_spec("lightning") is None, reason="lightning is not installed")
-def test_lightning_needs_no_adapter_on_two_processes():
-    command = ["examples/lightning_module.py", "--dataset", "digits", "--epochs", "6"]
-    text = output(launch.find_mpirun(), "-n", "2", sys.executable, *command)
+@on_two_processes
+@pytest.mark.skipif(not installed("lightning"), reason="lightning is not installed")
+def test_lightning_needs_no_adapter_on_two_processes(on_two):
+    text = on_two["lightning_module.py"]
     ((n, steps, accuracy),) = re.findall(r"n = (\d+), (\d+) steps: ([\d.]+)%", text)
     batches = 1437 // 2 // 32
     assert (n, int(steps)) == ("2", 6 * batches // 2)  # two batches are one step
     assert float(accuracy) > 80
 
 
-@pytest.mark.slow  # importing transformers takes most of it
-@pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
-@pytest.mark.skipif(
-    None in (find_spec("transformers"), find_spec("accelerate")), reason="they are not installed"
-)
-def test_hugging_faces_loops_stop_together_and_go_on_bit_for_bit(tmp_path):
+@on_two_processes
+@pytest.mark.skipif(not installed("transformers", "accelerate"), reason="they are not installed")
+def test_hugging_faces_loops_stop_together_and_go_on_bit_for_bit(on_two):
     """The Trainer by the adapter of the example, accelerate by none."""
-    script = str(Path(__file__).with_name("frameworks.py"))
-    text = output(launch.find_mpirun(), "-n", "2", sys.executable, script, str(tmp_path))
+    text = on_two["frameworks.py"]
     found = re.findall(r"^(\w+) \[(.*), (.*)\] (\S+)$", text, re.M)
     assert [(name, float(a), float(b), float(d)) for name, a, b, d in found] == [
         ("trainer", 1, 1, 0),
