@@ -6,6 +6,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,23 +125,26 @@ def test_the_resnet_runs(alone):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("skorch") is None, reason="skorch is not installed")
-def test_a_grid_search_in_two_processes_over_batches_that_grow(tmp_path):
+@pytest.mark.skipif(not installed("skorch"), reason="skorch is not installed")
+def test_a_grid_search_in_two_processes_over_batches_that_grow(alone, tmp_path):
+    from joblib.externals.loky import get_reusable_executor
+
     picture = tmp_path / "schedule.png"
-    text = output(
-        sys.executable, "examples/damped_sklearn.py", "--epochs", "6", "--picture", str(picture)
-    )
+    text = alone("damped_sklearn.py", "--epochs", "6", "--picture", str(picture))
+    get_reusable_executor().shutdown(wait=True)
     assert text.count("of what was held out") == 4
     assert float(re.search(r"test accuracy: ([\d.]+)%", text)[1]) > 90
     assert picture.stat().st_size > 0
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    None in (find_spec("skorch"), find_spec("distributed")), reason="the extras are not installed"
-)
-def test_a_dask_cluster_comes_to_the_weights_of_one_process():
-    text = output(sys.executable, "examples/damped_dask.py", "--epochs", "3")
+@pytest.mark.skipif(not installed("skorch", "distributed"), reason="the extras are not installed")
+def test_a_dask_cluster_comes_to_the_weights_of_one_process(alone, monkeypatch):
+    """With workers that are threads: tests/engines/test_cluster.py has processes."""
+    import distributed
+
+    inside = partial(distributed.LocalCluster, processes=False)
+    monkeypatch.setattr(distributed, "LocalCluster", inside)
+    text = alone("damped_dask.py", "--epochs", "3")
     assert re.findall(r"epoch (\d+): batch (\d+)", text) == [
         ("1", "64"),
         ("2", "256"),
