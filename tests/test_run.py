@@ -2,12 +2,7 @@
 
 import json
 import math
-import os
 import shlex
-import signal
-import subprocess
-import sys
-import time
 
 import networkx as nx
 import numpy as np
@@ -17,7 +12,6 @@ from torch import nn
 from gossip import trace
 from gossip.data import sources
 from gossip.run import main
-from tests.machine import patience
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -225,57 +219,6 @@ def test_an_unwritable_run_folder_is_said(tmp_path, capsys):
     (tmp_path / "file").write_text("x")
     assert main([*SHORT, "--out", str(tmp_path / "file" / "below")]) == 2
     assert "cannot write" in capsys.readouterr().err
-
-
-def started(out, *options: str) -> subprocess.Popen:
-    """A long run in a process of its own, once its trace has rows."""
-    command = [sys.executable, "-m", "gossip.run", *DIGITS, *options, "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + patience(60)
-    while not (out / "trace.arrows").exists() or (out / "trace.arrows").stat().st_size < 20_000:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return process
-
-
-LONG = ["--algorithm", "dpsgd", "--steps", "1000000", "--lr", "0.1", "--monitor-every", "20"]
-
-
-def test_ctrl_c_closes_the_run_folder(tmp_path):
-    process = started(tmp_path, *LONG)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=patience(30))
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert "interrupted" in out
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["verdict"] == "interrupted"
-    steps = trace.column(trace.load(tmp_path), "step")
-    assert steps.tolist() == list(range(summary["steps"] + 1))
-    assert not trace.torn(trace.load(tmp_path))
-    assert (tmp_path / "figure.png").exists()
-
-
-def test_a_killed_run_can_be_read_and_reported(tmp_path):
-    process = started(tmp_path, *LONG)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=patience(30))
-    steps = trace.column(trace.load(tmp_path), "step")
-    assert steps.tolist() == list(range(len(steps)))
-    report = [sys.executable, "-m", "gossip.report", str(tmp_path)]
-    done = subprocess.run(report, capture_output=True, text=True, timeout=60, check=True)
-    assert "interrupted" in done.stdout
-
-
-def test_without_mpi_installed_one_process_trains(tmp_path):
-    code = (
-        "import sys; sys.modules['mpi4py'] = None\n"
-        "from gossip.run import main\n"
-        f"sys.exit(main({[*SHORT, '--out', str(tmp_path / 'run')]!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
 
 
 def net(input_shape, num_classes):

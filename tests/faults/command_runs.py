@@ -105,14 +105,15 @@ def in_session(session: int) -> list[int]:
     return found
 
 
-def run(folder: Path, *options: str, deeds: Sequence[str] = ()) -> Ended:
+def run(folder: Path, *options: str, deeds: Sequence[str] = (), draws: bool = False) -> Ended:
     """One process from its start to its end, in the parent of its run folder."""
-    return Run(folder, options, deeds).end()
+    return Run(folder, options, deeds, draws=draws).end()
 
 
-def begin(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
+def begin(out: Path, *more: str, deeds: Sequence[str] = (), draws: bool = False) -> Ended:
     """A new run."""
-    return run(out.parent, *SHORT, *NUM_STEPS, "--out", str(out), *more, deeds=deeds)
+    options = [*SHORT, *NUM_STEPS, "--out", str(out), *more]
+    return run(out.parent, *options, deeds=deeds, draws=draws)
 
 
 def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:

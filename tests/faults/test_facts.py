@@ -27,8 +27,8 @@ if "mpi" in sys.argv[1]:
 else:
     import torch
 if "0" in map(os.environ.get, ("PMI_RANK", "RANK", "OMPI_COMM_WORLD_RANK")):
-    done = subprocess.run(eval(sys.argv[2]), close_fds="inherit" not in sys.argv[1])
-    sys.exit(done.returncode)
+    for command in eval(sys.argv[2]):
+        subprocess.run(command, close_fds="inherit" not in sys.argv[1], check=True)
 """
 ALONE = """
 import torch
@@ -36,6 +36,7 @@ from gossip import Gossip
 from gossip.comm.startup import launchers
 print(Gossip(torch.nn.Linear(1, 1)).comm.n, launchers.launched(), flush=True)
 """
+TOOLS = ("topologies ring -n 4", "gossip.data list")
 # In one write: the pieces of two processes' prints may come between each other.
 SIZE = """\
 import os
@@ -183,15 +184,15 @@ class TestChildren:
 
     @pytest.fixture
     def from_a_rank(self, start_command, tmp_path):
-        """The output of a command that process 0 of two has started."""
+        """The output of commands that process 0 of two has started."""
         program = tmp_path / "program.py"
         program.write_text(CHILD)
 
-        def ended(kind: str, command: list[str]) -> str:
+        def ended(kind: str, *commands: list[str]) -> str:
             mpirun = [MPIRUN, "-n", "2", sys.executable]
             torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
             launcher = torchrun if kind == "torch" else mpirun
-            job = start_command([*launcher, str(program), kind, repr(command)])
+            job = start_command([*launcher, str(program), kind, repr(commands)])
             done = job.end(MOST_SECONDS)
             assert done.code == 0, done.text
             return done.text
@@ -200,21 +201,11 @@ class TestChildren:
 
     @pytest.mark.timeout(MOST_SECONDS)
     @pytest.mark.parametrize("kind", ["mpi", "mpi, inherit", "torch"])
-    def test_it_trains_alone_and_says_so(self, from_a_rank, kind):
-        text = from_a_rank(kind, [sys.executable, "-c", ALONE])
+    def test_it_trains_alone_and_says_so_and_tools_run(self, from_a_rank, kind):
+        tools = [[sys.executable, "-m", *words.split()] for words in TOOLS]
+        text = from_a_rank(kind, [sys.executable, "-c", ALONE], *tools)
         assert "1 None" in text
         assert "process 0 of a job of 2 has started this one, which is none of that job" in text
-
-    @pytest.mark.timeout(MOST_SECONDS)
-    @pytest.mark.parametrize(
-        ("kind", "words"),
-        [
-            *(("mpi", words) for words in ("topologies ring -n 4", "gossip.data list")),
-            ("torch", "topologies ring -n 4"),
-        ],
-    )
-    def test_tools_run(self, from_a_rank, kind, words):
-        assert from_a_rank(kind, [sys.executable, "-m", *words.split()])
 
     @pytest.mark.timeout(MOST_SECONDS)
     def test_it_may_start_a_job_of_its_own(self, from_a_rank):

@@ -29,7 +29,10 @@ from tests.faults.command_runs import (
 from tests.faults.jobs import MPIRUN, Job, left_behind, wait_for
 from tests.machine import patience
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.usefixtures("no_pictures"),  # of reports
+]
 
 PLACES = {
     "data": 18,
@@ -94,9 +97,13 @@ def test_a_kill_anywhere_costs_the_steps_since_the_last_checkpoint(place, tmp_pa
     assert not list((out / "checkpoint").glob(".*"))
 
 
-def test_a_kill_before_the_first_checkpoint_begins_again(tmp_path, undisturbed):
+@pytest.mark.pictures
+def test_a_kill_before_the_first_checkpoint_begins_again(tmp_path, undisturbed, capsys):
     out = tmp_path / "run"
     assert begin(out, deeds=["gradient:3"]).code == -signal.SIGKILL
+    assert report.main([str(out)]) == 0
+    assert "interrupted" in capsys.readouterr().out
+    assert (out / "figure.png").stat().st_size > 0
     ended = resume(out)
     assert ended.code == 0
     assert f"goes on at step 0 of {STEPS}" in ended.text
@@ -130,9 +137,14 @@ def test_kills_at_any_moment_until_it_is_finished(tmp_path):
 @pytest.mark.parametrize(("name", "code"), [("TERM", 143), ("INT", 130), ("USR1", 130)])
 def test_a_stopped_run_keeps_the_very_step(name, code, tmp_path, undisturbed):
     out = tmp_path / "run"
-    ended = begin(out, deeds=[f"gradient:18:{name}"])
+    ended = begin(out, deeds=[f"gradient:18:{name}"], draws=name == "INT")
     assert ended.code == code
+    assert "Traceback" not in ended.text
+    assert "interrupted" in ended.text
     done = summary(out)["steps"]
+    assert trace.load(out)["step"].to_pylist() == list(range(done + 1))
+    assert not trace.torn(trace.load(out))
+    assert (out / "figure.png").exists() == (name == "INT")
     assert (summary(out)["verdict"], kept(out)[0]) == ("interrupted", done)
     assert 17 < done < STEPS
     assert f"go on with: python -m gossip.run --resume {out}" in ended.text

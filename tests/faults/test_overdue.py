@@ -46,6 +46,7 @@ def test_the_stacks_of_all_processes_are_kept(start):
     assert "job.py" in text
 
 
+@pytest.mark.one_mpi
 def test_an_overdue_collective_says_what_it_is(start):
     job = start("absent", "1", JOB_BACKEND="auto", JOB_TIMEOUT=str(TIMEOUT))
     job.pids()

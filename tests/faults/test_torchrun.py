@@ -15,7 +15,7 @@ from gossip.comm.transports import nccl
 from gossip.comm.transports.nccl import SHARED_GPUS, check_gpus
 from gossip.errors import UserError
 from tests.faults.command_runs import run, table
-from tests.faults.jobs import NEED_MPI, NUM_PROCESSES, ROOT, START_SECONDS
+from tests.faults.jobs import NEED_MPI, ROOT, START_SECONDS
 from tests.machine import patience
 
 pytestmark = NEED_MPI[1:3]  # no MPI in it, so it is run once
@@ -31,7 +31,7 @@ OPTIONS = shlex.split(
 @pytest.fixture
 def start_job(start_command):
     """Starts job.py under torchrun."""
-    command = [*TORCHRUN, str(NUM_PROCESSES), JOB]
+    command = [*TORCHRUN, "2", JOB]
     return lambda *arguments, **environment: start_command([*command, *arguments], **environment)
 
 
@@ -60,7 +60,7 @@ def test_a_run_under_torchrun_is_the_stacked_run(start_command, tmp_path):
 
 
 def test_a_failing_process_ends_the_job(start_job):
-    ended = start_job("fail", "1", JOB_BACKEND="gloo-messages").end(START_SECONDS)
+    ended = start_job("fail", "1", JOB_BACKEND="gloo-messages", JOB_LEARNERS="4").end(START_SECONDS)
     assert ended.code == 1
     [line] = ended.told()
     assert line.startswith("learners 2-3 (process 1 on host ")

@@ -62,8 +62,10 @@ def start_script(start_command, tmp_path):
     """Starts the script under mpirun, where a process does the deed."""
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))
-    mpirun = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, str(script)]
-    return lambda deed: start_command([*mpirun, deed]).end(jobs.START_SECONDS)
+    words = [sys.executable, str(script)]
+    return lambda deed, processes=2: start_command(
+        [jobs.MPIRUN, "-n", str(processes), *words, deed]
+    ).end(jobs.START_SECONDS)
 
 
 @pytest.mark.one_mpi
@@ -113,7 +115,7 @@ def test_a_script_that_ends_before_the_others_ends_the_job(start_script):
 @pytest.mark.one_mpi
 def test_of_processes_that_wait_in_different_calls_both_are_told(start_script):
     """A batch that one leaves out by `continue`: it comes to average() a step before the others."""
-    ended = start_script("left out")
+    ended = start_script("left out", 3)
     assert ended.code == os.EX_TEMPFAIL
     line = ended.told()[0]
     assert " s at step 19 for " in line
@@ -124,7 +126,7 @@ def test_of_processes_that_wait_in_different_calls_both_are_told(start_script):
 
 @pytest.mark.one_mpi
 def test_two_calls_of_which_both_look_at_all_learners_are_told_at_once(start_script):
-    ended = start_script("another")
+    ended = start_script("another", 3)
     assert ended.code == 1
     assert "Traceback" not in ended.text
     assert ended.text.count("monitor() at step 17 on processes 0, 2 (learners 0, 2)") == 1
@@ -133,5 +135,5 @@ def test_two_calls_of_which_both_look_at_all_learners_are_told_at_once(start_scr
 
 def test_a_script_ends_whatever_its_learners_have_begun_and_not_finished(start_script):
     ended = start_script("end")
-    assert (ended.code, ended.text.count("done")) == (0, jobs.NUM_PROCESSES)
+    assert (ended.code, ended.text.count("done")) == (0, 2)
     assert ended.told() == []

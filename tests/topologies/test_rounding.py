@@ -12,17 +12,18 @@ from topologies import TopologyError, TopologyWarning
 
 PRINTED = ("%.3f", "%.4f", "%.6f", "%.4g", "%.5e")
 TYPES = (np.float32, np.float16)
-MOST = 16
+SIZES = (*range(1, 10), 12, 16)
+"""Up to all small ones, and those that tori and hypercubes have."""
 
 
 @lru_cache
 def matrices():
-    """The table's for up to 16 learners, and others that are neither symmetric nor circulant."""
+    """The table's for so many learners, and others that are neither symmetric nor circulant."""
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TopologyWarning)  # negative weights
         for name in topologies.TOPOLOGIES:
-            for n in range(1, MOST + 1):
+            for n in SIZES:
                 for weights in [{}, {"weights": "best-constant"}][: 1 + (n % 4 == 0)]:
                     try:
                         topology = topologies.build(name, n, **weights)
@@ -32,7 +33,7 @@ def matrices():
                         w = topology.matrix(n).toarray()  # any step
                         found.setdefault(w.tobytes(), w)
     rng = np.random.default_rng(0)
-    for n in range(3, MOST + 1):
+    for n in SIZES[2:]:
         parts = [np.eye(n), np.roll(np.eye(n), 1, axis=0), np.eye(n)[rng.permutation(n)]]
         found[n] = sum(c * p for c, p in zip(rng.dirichlet(np.ones(3)), parts, strict=True))
         found[-n] = (np.ones((n, n)) - np.eye(n)) / (n - 1)  # no weight of one's own
