@@ -3,6 +3,7 @@
 import re
 from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,6 +81,19 @@ def test_the_files_for_many_processes_are_those_that_say_so():
         if re.search(r"processes\([^)]*\b16\)", file.read_text(encoding="utf-8"))
     }
     assert found == set(MANY)
+
+
+def test_a_whole_run_is_among_what_many_processes_do():
+    """Its function's name has a word that in a case's means a kind of communicator."""
+
+    def item(name):
+        return SimpleNamespace(
+            name=name, get_closest_marker=lambda _: pytest.mark.processes(2, covering.MANY).mark
+        )
+
+    many = covering.Job(covering.MPICH, covering.MANY)
+    names = ("test_for_each_learner", "test_rows[mpi-one_each]", "test_rows[mpi-two_each]")
+    assert [covering.possible_in(item(name), many) for name in names] == [True, True, False]
 
 
 def test_every_value_occurs_where_few_cases_are_run():

@@ -10,8 +10,8 @@ meet, are what such tests find; so each test function is run until
 
 which is an all-pairs covering array, made by always taking a case and a job that bring most new
 pairs. Two numbers of processes have little of their own, or make each case dear: one process, for
-which nothing travels, runs one case of each function; 16 run the transports and one whole run with
-one learner each, every value once.
+which nothing travels, runs one case of each function; 16 run what so many could change in the
+transports, and one whole run, with one learner each, every value once.
 
 All processes of all jobs choose alike, without a word between them: so no parameter may depend on
 the number of processes. Where one has to, `pytest.mark.product` keeps every case on every number of
@@ -125,8 +125,9 @@ def possible_in(item: pytest.Item, job: Job) -> bool:
     if job.processes not in (marker.args if marker else PROCESSES):
         return False
     name = item.name.lower()
-    if job.processes == MANY and "_each" in name:
-        return "one_each" in name
+    kind = name.partition("[")[2]
+    if job.processes == MANY and "_each" in kind:
+        return "one_each" in kind
     # Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads.
     busy = job.vendor == OPENMPI and job.processes > 2
     return not (busy and ("gloo" in name or "groups" in name))

@@ -27,7 +27,7 @@ from tests.topologies.fixed import FIXED
 pytestmark = [
     pytest.mark.mpi,
     pytest.mark.timeout(90),
-    pytest.mark.processes(2, 3, 4, 16),  # a process alone is its own reference
+    pytest.mark.processes(2, 3, 4),  # a process alone is its own reference
 ]
 
 D = 37
@@ -51,6 +51,10 @@ KINDS = [
     ("groups", "apart", "two_each"),
 ]
 
+
+AT_MANY = pytest.mark.processes(2, 3, 4, 16)
+"""For what more processes than cores, and than neighbours, could change; what a process does with
+its own rows is the same among many."""
 
 MESSAGES_OF = {"groups": "nccl"}
 
@@ -143,6 +147,7 @@ MATRICES = [
 ]
 
 
+@AT_MANY
 @pytest.mark.parametrize("matrix", MATRICES)
 def test_mixing_equals_the_stacked_product(comm, matrix):
     w, x = csr_array(matrix(comm.n)), rows(comm.n)
@@ -206,6 +211,7 @@ def test_results_outlive_the_next_mix(comm):
     assert torch.equal(first, kept)
 
 
+@AT_MANY
 def test_a_matrix_that_changes_at_every_step(comm):
     x = rows(comm.n)
     mine = here(comm, x)
@@ -231,6 +237,7 @@ def moving(n: int) -> list[topologies.Topology]:
     return [topology for topology in built if topology.period != 1]
 
 
+@AT_MANY
 @SOME
 def test_every_moving_topology_is_walked(comm):
     assert len(moving(comm.n)) > 5 or comm.n < 3
@@ -243,6 +250,7 @@ def test_every_moving_topology_is_walked(comm):
         torch.testing.assert_close(mine, here(comm, x), rtol=1e-12, atol=1e-12)
 
 
+@AT_MANY
 @SOME
 def test_stragglers_get_the_rows_they_should(comm, monkeypatch):
     """Each process is late at random; its rows change as soon as they may."""
@@ -264,6 +272,7 @@ def test_stragglers_get_the_rows_they_should(comm, monkeypatch):
         mine = mixed
 
 
+@AT_MANY
 @SOME
 def test_more_mixes_in_flight_than_there_is_memory_for(comm, monkeypatch):
     poison(comm, monkeypatch)
@@ -292,6 +301,7 @@ def test_rows_in_shared_memory_stay_while_a_tensor_views_them(comm):
             assert torch.equal(view, here(comm, x) + earlier)
 
 
+@AT_MANY
 @SOME
 def test_random_schedules(comm):
     """A minute of it: `tests.mpi.stress`, by hand."""
@@ -340,6 +350,7 @@ def test_poison_kills(comm, monkeypatch):
                 comm.start_mix(x, w)()
 
 
+@AT_MANY
 @pytest.mark.mpi(min_size=2)
 @pytest.mark.parametrize("comm", [KINDS[0], KINDS[4]], indirect=True, ids="-".join)
 def test_rows_that_differ_between_processes_are_an_error_on_all(comm):
@@ -358,6 +369,7 @@ def test_a_dtype_without_sums_is_an_error_on_all(comm):
         comm.start_mix(torch.ones(len(comm.hosted), 5).long(), ring(comm.n))
 
 
+@AT_MANY
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_the_mean_has_the_same_bits_everywhere(comm, dtype):
     x = rows(comm.n, dtype=dtype)
@@ -369,6 +381,7 @@ def test_the_mean_has_the_same_bits_everywhere(comm, dtype):
     assert len(set(comm.share(mean.double().numpy().tobytes()))) == 1
 
 
+@AT_MANY
 def test_a_large_mean_has_the_same_bits_everywhere(comm):
     """Libraries change the algorithm with the length."""
     x = torch.randn(
@@ -388,6 +401,7 @@ def test_the_mean_of_numbers_is_a_number(comm):
     assert mean.item() == pytest.approx((comm.n - 1) / 2)
 
 
+@AT_MANY
 def test_gather_gives_all_rows_in_order(comm):
     x = rows(comm.n)
     assert torch.equal(comm.gather(here(comm, x)), x)
@@ -396,12 +410,14 @@ def test_gather_gives_all_rows_in_order(comm):
     assert torch.equal(comm.gather(here(comm, numbers)), numbers)
 
 
+@AT_MANY
 def test_share_gives_everybodys_value_in_order(comm):
     values = comm.share({"process": comm.process, "learners": list(comm.hosted)})
     assert [value["process"] for value in values] == list(range(comm.processes))
     assert [j for value in values for j in value["learners"]] == list(range(comm.n))
 
 
+@AT_MANY
 def test_traffic_is_what_the_stacked_backend_counts(comm):
     stacked, x = Stacked(comm.n), rows(comm.n)
     before = (comm.traffic.bytes_sent_per_learner, comm.traffic.messages_per_learner)
@@ -417,6 +433,7 @@ def test_traffic_is_what_the_stacked_backend_counts(comm):
     assert comm.processes == 1 or comm.traffic.seconds_waiting > 0
 
 
+@AT_MANY
 def test_a_row_travels_once_to_a_process_and_only_where_needed(comm):
     if comm.processes == 1:
         pytest.skip("nothing travels")
@@ -434,6 +451,7 @@ def test_processes_that_agree_go_on(comm):
     agree(comm, {"config": "abc", "dataset": "def"})
 
 
+@AT_MANY
 @pytest.mark.mpi(min_size=2)
 def test_processes_that_disagree_all_raise_the_same_text(comm):
     facts = {"config": "abc", "dataset": f"sha-{comm.process == 1}"}
@@ -446,6 +464,7 @@ def test_processes_that_disagree_all_raise_the_same_text(comm):
     assert "process 1 (" in texts[0]
 
 
+@AT_MANY
 def test_everyone_arrives_only_if_everyone_comes(comm):
     if comm.processes == 1:
         pytest.skip("needs others")
