@@ -33,7 +33,8 @@ test: data openmpi
 test-all: data openmpi
 	@$(PYTHON) -m tests.parts --all $(if $(PART),"$(PART)") $(if $(ARGS),-- $(ARGS))
 
-# For daily work, under 2 minutes: what needs no MPI, no kills and no long runs.
+# For daily work, under 2 minutes: algorithms, topologies, rates, monitor and the command, without MPI,
+# kills and long runs; beside it the folder of what one works on: pytest tests/wrapper.
 test-quick: data
 	@$(PYTHON) -m tests.parts --quick $(if $(ARGS),-- $(ARGS))
 

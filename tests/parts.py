@@ -27,6 +27,12 @@ LIMIT_SECONDS = 1800.0
 """Of a part, on a quiet machine; see `tests.machine.patience`. Only what hangs takes so long."""
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
 SLOW = "not slow"
+NOT_QUICK = (
+    *("asynchronous", "checkpoint", "compare", "compute", "damping", "data", "docs", "engines"),
+    *("estimators", "experiments", "hostile", "jobs", "landscape", "report", "simulate", "watch"),
+    "wrapper",
+)
+"""What `--quick` leaves to who works on it: it has the mathematics of the methods and the runs."""
 BESIDE = ("-n", "3", "--dist", "worksteal")
 """Jobs that wait, or are waited for, most of the time: three beside each other fill two cores."""
 COVERING = "--covering"
@@ -180,7 +186,7 @@ def main() -> int:
         if (not options.quick or part.quick)
         and (not options.part or any(part.name.startswith(name) for name in options.part))
     ]
-    extra = [*(["-m", SLOW] if options.quick else []), *more]
+    extra = [*(["-m", SLOW, *ignored(*NOT_QUICK)] if options.quick else []), *more]
     results: list[Result] = []
     try:
         for part in chosen:

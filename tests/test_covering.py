@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.mpi import covering
-from tests.mpi.covering import JOBS, MPICH, OPENMPI, array, every_value
+from tests.mpi.covering import JOBS, MPICH, OPENMPI, array, every_value, places_of
 from tests.parts import MANY
 
 ALL_PAIRS = {2, 3, 4}
@@ -35,6 +35,24 @@ def test_every_pair_is_covered(sizes):
         assert {job.vendor for case, job in run if value in case} == {MPICH, OPENMPI}
     for one, other in combinations(sorted(values), 2):
         assert one[0] == other[0] or any({one, other} <= case for case, _ in run)
+
+
+def test_functions_of_a_file_share_where_their_values_have_been():
+    """Each function is everywhere, and each value, but not each value with each function."""
+    cases, met, runs = cases_of(7), set(), []
+    for turn in range(6):
+        jobs = array(cases, met=met, turn=turn)
+        met.update(pair for number, job in jobs for pair in places_of(cases[number], job))
+        assert {number for number, _ in jobs} == set(range(7))
+        assert {job.processes for _, job in jobs} == ALL_PAIRS
+        assert {job.vendor for _, job in jobs} == {MPICH, OPENMPI}
+        runs.append(jobs)
+    for number in range(7):
+        where = {job for jobs in runs for run, job in jobs if run == number}
+        assert {job.processes for job in where} == ALL_PAIRS
+        assert {job.vendor for job in where} == {MPICH, OPENMPI}
+    assert all(len(jobs) == 7 for jobs in runs[1:])
+    assert {job for jobs in runs for _, job in jobs} == set(JOBS)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def harmonic(n):
     return sum(1 / k for k in range(1, n + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", DRAWS)
 def test_the_slowest_of_n_is_as_slow_as_the_formulas_say(n):
     drawn = factors("bernoulli", "p=0.1", "s=3", n=n, steps=DRAWS[n])

@@ -20,6 +20,7 @@ from gossip.storage import folder as run_folder
 from tests.machine import patience
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow  # starts processes
 
 
 def two_runs(scale: Scale) -> dict[str, Config]:
