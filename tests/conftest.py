@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import contextmanager, nullcontext
 
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,15 +22,29 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def without_pictures():
+    """A block in which runs in this process end with an empty picture."""
+
+    @contextmanager
+    def block():
+        from matplotlib.figure import Figure
+
+        from gossip.report import figures
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(figures, "study_figure", lambda runs: Figure(figsize=(1, 1)))
+            yield
+
+    return block
+
+
 @pytest.fixture
-def no_pictures(request, monkeypatch):
-    """Runs in this process end with an empty picture: to draw one takes longer than to train."""
-    from matplotlib.figure import Figure
-
-    from gossip.report import figures
-
-    if request.node.get_closest_marker("pictures") is None:
-        monkeypatch.setattr(figures, "study_figure", lambda runs: Figure(figsize=(1, 1)))
+def no_pictures(request, without_pictures):
+    """All runs of a test are in such a block: to draw one takes longer than to train."""
+    drawn = request.node.get_closest_marker("pictures") is not None
+    with nullcontext() if drawn else without_pictures():
+        yield
 
 
 def pytest_collection_modifyitems(config, items):

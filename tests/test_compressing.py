@@ -119,6 +119,7 @@ def test_a_wrong_wire_is_refused(make, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_run_counts_the_bytes_of_its_payloads(tmp_path, capsys):
     options = "--dataset digits --model softmax --learners 4 --batch-size 10 --steps 3 --lr 0.1"
     words = [*options.split(), "--wire", "int4", "--out", str(tmp_path / "a")]

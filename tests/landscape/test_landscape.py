@@ -183,12 +183,13 @@ def test_gradient_and_curvature_are_the_derivatives_of_the_loss():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, without_pictures):
     """Two runs, DPSGD and SSGD, of four learners."""
     out = tmp_path_factory.mktemp("landscape") / "A"
     options = "--dataset digits --learners 4 --batch-size 20 --steps 6 --lr 0.5 --monitor cheap"
     arguments = f"--algorithm dpsgd ssgd {options} --topology ring --out"
-    assert run.main([*arguments.split(), str(out)]) == 0
+    with without_pictures():
+        assert run.main([*arguments.split(), str(out)]) == 0
     return out
 
 

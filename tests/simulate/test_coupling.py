@@ -17,10 +17,11 @@ TABLES = {"algorithm": "dpsgd", "gossip": {"learners": 16, "topology": "ring"}}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory, without_pictures):
     out = tmp_path_factory.mktemp("study") / "A"
     words = "--algorithm ssgd dpsgd --dataset digits --learners 4 --batch-size 20 --steps 30"
-    assert run.main([*words.split(), "--monitor-every", "5", "--out", str(out)]) == 0
+    with without_pictures():
+        assert run.main([*words.split(), "--monitor-every", "5", "--out", str(out)]) == 0
     return out
 
 
