@@ -11,7 +11,7 @@ from torch import Tensor
 from gossip.algorithms.flat import Spread
 from gossip.algorithms.pattern import Pattern
 from gossip.algorithms.properties import Properties
-from gossip.comm.base import Communicator
+from gossip.comm.base import Communicator, Pending
 from gossip.optim.flat import FlatOptimizer
 from gossip.rates.base import Rate
 from gossip.task import Gradients
@@ -68,6 +68,9 @@ class State(NamedTuple, Generic[OptimizerT]):
     rows: Rows = NO_ROWS
     """What the method itself keeps: trackers, momenta, masses, buffers. It goes into checkpoints
     by these names; a step leaves it as it was, and nothing else of a method lives on."""
+    pending: Pending | None = None
+    """An average that is under way, and waited for in a later step. What goes into it is among the
+    rows: where a run goes on from a checkpoint there is None, and the step starts it again."""
 
 
 class Startable(Protocol):

@@ -19,7 +19,7 @@ from gossip.algorithms.base import NO_ROWS, Gradient, Method, Rate, Rows, State,
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.moments import averaged
 from gossip.algorithms.properties import Properties
-from gossip.comm.base import Communicator
+from gossip.comm.base import Communicator, Pending
 from gossip.errors import UserError, one_of
 from gossip.optim.flat import FlatOptimizer
 
@@ -41,6 +41,19 @@ class Now(NamedTuple):
     """W of the step."""
     comm: Communicator
     optimizer: FlatOptimizer
+    pending: Pending | None
+    """What is under way, if something is."""
+
+
+class Met(NamedTuple):
+    """What came of their meeting."""
+
+    x: Tensor
+    """Weights that the next step begins with, [local, d]."""
+    rows: Rows
+    """What is kept."""
+    pending: Pending | None = None
+    """What is under way, if something is."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +147,10 @@ class Outer(Method):
         lr = rate(state.x, gradients)
         direction = self.direction(gradients.values, state.step, comm)
         x_next = state.optimizer.step(state.x, direction, lr)
-        now = Now(state.step + 1, x_next, state.rows, lr, w, comm, state.optimizer)
-        x_next, rows = self.meet(now)
+        now = Now(state.step + 1, x_next, state.rows, lr, w, comm, state.optimizer, state.pending)
+        x_next, rows, pending = self.meet(now)
         return (
-            State(state.step + 1, x_next, state.optimizer, rows),
+            State(state.step + 1, x_next, state.optimizer, rows, pending),
             Step(state.x, gradients.values, gradients.losses, state.x, lr),
         )
 
@@ -145,13 +158,13 @@ class Outer(Method):
         """What the inner optimizer takes in step t, [local, d]."""
         return gradients
 
-    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+    def meet(self, now: Now) -> Met:
         """What the learners do together: at the end of a round the outer step, else nothing."""
         if now.t % self.every:
-            return now.x, now.rows
+            return Met(now.x, now.rows)
         agreed, kept = self.agree(now)
         theta, v = self.outer(agreed, now.rows["anchor"], now.rows["momentum"], now.lr)
-        return theta, {**kept, "anchor": theta, "momentum": v}
+        return Met(theta, {**kept, "anchor": theta, "momentum": v})
 
     def agree(self, now: Now) -> tuple[Tensor, Rows]:
         """Where the round has led all, [d] or [local, d], and what is kept of finding out."""
@@ -283,8 +296,8 @@ class PostLocal(Outer):
         """The mean gradient in the beginning, then the learner's own."""
         return comm.mean(gradients).repeat(len(gradients), 1) if t < self.after else gradients
 
-    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+    def meet(self, now: Now) -> Met:
         """Rounds begin behind the first steps."""
         if now.t <= self.after:
-            return now.x, {**now.rows, "anchor": now.x}
+            return Met(now.x, {**now.rows, "anchor": now.x})
         return super().meet(now._replace(t=now.t - self.after))

@@ -53,6 +53,9 @@ def _said(phase: phases.Phase) -> str:
             return f"{_times(rows)}M to one other"
         case phases.Overlapped(first=first):
             return f"{_said(first)}, while it computes"
+        case phases.Every(steps=steps, phase=phases.Late(steps=late, phase=inner)):
+            taken = "a step" if late == 1 else f"{late} steps"
+            return f"{_said(inner)} every {steps} steps" + f", while it takes {taken}" * (late > 0)
         case phases.Every(steps=steps, phase=inner):
             return f"{_said(inner)} every {steps} steps" if steps > 1 else _said(inner)
         case phases.Until(steps=steps, phase=inner):

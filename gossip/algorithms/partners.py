@@ -12,7 +12,7 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Rows
 from gossip.algorithms.one_message import start_mix_together
-from gossip.algorithms.outer import Now, Outer
+from gossip.algorithms.outer import Met, Now, Outer
 from gossip.algorithms.properties import Properties
 from gossip.errors import UserError, one_of
 from topologies.random_pairs import matching
@@ -78,16 +78,16 @@ class NoLoCo(Outer):
         """A gradient, and sometimes a partner."""
         return (phases.Gradient(), phases.Every(self.every, phases.Partner(2)))
 
-    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+    def meet(self, now: Now) -> Met:
         """At the end of a round swap theta and drift with the partner."""
         if now.t % self.every:
-            return now.x, now.rows
+            return Met(now.x, now.rows)
         theta, m = now.rows["anchor"], now.rows["momentum"]
         pairs = _partners(now.comm.n, self.seed)(now.t // self.every)
         both, drift = start_mix_together(now.comm, (theta, now.x - theta), pairs)()
         m = self.mu * m + self.eta * drift + self.gamma * (both - theta)
         theta = theta + m
-        return theta, {"anchor": theta, "momentum": m}
+        return Met(theta, {"anchor": theta, "momentum": m})
 
 
 @cache
@@ -170,10 +170,10 @@ class Gasloc(Outer):
         """The first round begins here."""
         return {"anchor": x, "before": x}
 
-    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+    def meet(self, now: Now) -> Met:
         """At the end of a round average with the neighbours."""
         if now.t % self.every:
-            return now.x, now.rows
+            return Met(now.x, now.rows)
         theta = now.rows["anchor"]
         z = torch.lerp(theta, now.x, self.eta) if self.eta != 1 else now.x
         ahead = self.mu * (z - now.rows["before"])
@@ -181,4 +181,4 @@ class Gasloc(Outer):
             x = now.comm.start_mix(z + ahead, now.w)()
         else:
             x = now.comm.start_mix(z, now.w)() + ahead
-        return x, {"anchor": x, "before": z}
+        return Met(x, {"anchor": x, "before": z})

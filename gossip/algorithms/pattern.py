@@ -59,6 +59,15 @@ class Overlapped:
 
 
 @dataclass(frozen=True)
+class Late:
+    """An average that leaves at the end of a step and is waited for at that of a later one."""
+
+    steps: int
+    """From the one to the other; 0: it is waited for at once."""
+    phase: Mean
+
+
+@dataclass(frozen=True)
 class Pairwise:
     """A gradient, meanwhile an averaging with one neighbour, and no wait for anybody else.
 
@@ -74,10 +83,13 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Every:
-    """A phase of every k-th step only: those t with t + 1 - after = k, 2 k, ..."""
+    """A phase of every k-th step only: those t with t + 1 - after = k, 2 k, ...
+
+    Of one that is `Late` they are the steps in which it is waited for.
+    """
 
     steps: int
-    phase: "Mix | Mean | Exchange | Partner"
+    phase: "Mix | Mean | Exchange | Partner | Late"
     after: int = 0
     """Steps before the first of them is counted."""
 
@@ -94,7 +106,7 @@ class Until:
     phase: Mean
 
 
-Phase = Gradient | Mix | Mean | Exchange | Partner | Overlapped | Pairwise | Every | Until
+Phase = Gradient | Mix | Mean | Exchange | Partner | Overlapped | Late | Pairwise | Every | Until
 Pattern = tuple[Phase, ...]
 """One step."""
 
@@ -119,6 +131,6 @@ def message(phase: Phase) -> Phase:
     match phase:
         case Overlapped(first=first):
             return first
-        case Every(phase=inner) | Until(phase=inner):
-            return inner
+        case Every(phase=inner) | Until(phase=inner) | Late(phase=inner):
+            return message(inner)
     return phase

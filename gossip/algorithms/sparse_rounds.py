@@ -11,7 +11,7 @@ from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Rows
 from gossip.algorithms.bounds import share_at_most_one
 from gossip.algorithms.compressed import Compressing, keys, share_of_row
-from gossip.algorithms.outer import Now, Outer
+from gossip.algorithms.outer import Met, Now, Outer
 from gossip.algorithms.properties import Properties
 from gossip.errors import UserError, one_of
 from gossip.streams import MASK, generator
@@ -151,14 +151,14 @@ class Sparta(Outer):
         """Nothing is kept."""
         return NO_ROWS
 
-    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+    def meet(self, now: Now) -> Met:
         """Average the coordinates of this step."""
         if now.t % self.every:
-            return now.x, NO_ROWS
+            return Met(now.x, NO_ROWS)
         where = self.coordinates(now.t // self.every - 1, now.x.shape[1]).to(now.x.device)
         x = now.x.clone()
         x[:, where] = now.comm.mean(now.x[:, where])
-        return x, NO_ROWS
+        return Met(x, NO_ROWS)
 
     def coordinates(self, r: int, d: int) -> Tensor:
         """The set of the r-th averaging: p d of them, at least one; in turn the last may be fewer.

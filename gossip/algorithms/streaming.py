@@ -12,7 +12,7 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Rows
 from gossip.algorithms.bounds import share_at_most_one
-from gossip.algorithms.outer import DiLoCo, Now
+from gossip.algorithms.outer import DiLoCo, Met, Now
 from gossip.errors import UserError
 
 
@@ -31,9 +31,8 @@ class Streaming(DiLoCo):
     Fragments are equal stretches of the row of weights, so that no message is above 1/P of it. With
     P = 1, tau = 0, a = 0 it is DiLoCo; with a = 1 learners do not hear of each other.
 
-    - sent: an average of 1/P row over all learners every H/P steps. It is taken when it is due, tau
-      steps after the weights that go into it: the recursion is that of the paper, but messages do
-      not travel meanwhile
+    - sent: an average of 1/P row over all learners every H/P steps. It leaves when the fragment's
+      round ends, travels during the tau steps, and is waited for behind them
     - state: theta and v, the same rows for all, and the weights that are under way
     - invariant: theta the same for all at all times
     - W plays no part
@@ -74,8 +73,8 @@ class Streaming(DiLoCo):
     @property
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
-        """A gradient, and sometimes an average of a fragment."""
-        fragment = phases.Mean(1 / self.fragments)
+        """A gradient, and sometimes an average of a fragment that began some steps before."""
+        fragment = phases.Late(self.delay, phases.Mean(1 / self.fragments))
         before = self.every - self._apart + self.delay
         return (phases.Gradient(), phases.Every(self._apart, fragment, after=before))
 
@@ -92,20 +91,24 @@ class Streaming(DiLoCo):
         """Nothing is under way."""
         return {**super().start(x), "under_way": torch.zeros_like(x)}
 
-    def meet(self, now: Now) -> tuple[Tensor, Rows]:
+    def meet(self, now: Now) -> Met:
         """Put a fragment under way, and take the outer step of one whose time has come."""
-        x, rows = now.x, now.rows
+        x, rows, pending = now.x, now.rows, now.pending
         if (part := self._fragment(now.t, x)) is not None:
-            rows = {**rows, "under_way": _with(rows["under_way"], part, x[:, part])}
+            own = x[:, part].contiguous()
+            rows = {**rows, "under_way": _with(rows["under_way"], part, own)}
+            pending = now.comm.start_mean(own)
         if (part := self._fragment(now.t - self.delay, x)) is None:
-            return x, rows
-        agreed = now.comm.mean(rows["under_way"][:, part].contiguous())
+            return Met(x, rows, pending)
+        if pending is None:
+            pending = now.comm.start_mean(rows["under_way"][:, part].contiguous())
+        agreed = pending()
         theta, v = rows["anchor"], rows["momentum"]
         after, moved = self.outer(agreed, theta[:, part], v[:, part], now.lr)
         kept = {"anchor": _with(theta, part, after), "momentum": _with(v, part, moved)}
         nothing = torch.zeros_like(after)
         kept["under_way"] = _with(rows["under_way"], part, nothing)
-        return _with(x, part, torch.lerp(after, x[:, part], self.merge)), kept
+        return Met(_with(x, part, torch.lerp(after, x[:, part], self.merge)), kept)
 
     def _fragment(self, t: int, x: Tensor) -> slice | None:
         """The columns whose round ends after t steps."""
@@ -135,9 +138,9 @@ class Eager(DiLoCo):
     What the others did has a whole round to arrive; in the first round there is the own part alone.
     Learners' theta differ, unlike with a delay for all parts. Alone it is DiLoCo.
 
-    - sent: an average of one row over all learners every H steps, needed a round later; here it is
-      waited for at once
-    - state: theta, v, and the others' part of the last round
+    - sent: an average of one row over all learners every H steps, which travels during the next
+      round and is waited for behind it
+    - state: theta, v, and the own part of the last round, which is under way
     - W plays no part
     - defaults: DiLoCo's
 
@@ -147,13 +150,32 @@ class Eager(DiLoCo):
 
     moments: str = field(default="local", init=False)
 
+    @property
+    # pyrefly: ignore[bad-override]
+    def pattern(self) -> phases.Pattern:
+        """A gradient, and sometimes an average that began a round before."""
+        others = phases.Late(self.every, phases.Mean())
+        return (phases.Gradient(), phases.Every(self.every, others, after=self.every))
+
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of the others."""
-        return {**super().start(x), "others": torch.zeros_like(x)}
+        return {**super().start(x), "under_way": torch.zeros_like(x)}
 
-    def agree(self, now: Now) -> tuple[Tensor, Rows]:
-        """From the own pseudo-gradient and the others' of the last round."""
-        theta = now.rows["anchor"]
+    def meet(self, now: Now) -> Met:
+        """At the end of a round hear of the others' last one, and send this one."""
+        if now.t % self.every:
+            return Met(now.x, now.rows, now.pending)
+        theta, v = now.rows["anchor"], now.rows["momentum"]
         delta = theta - now.x
-        own = delta / now.comm.n
-        return theta - (own + now.rows["others"]), {"others": now.comm.mean(delta) - own}
+        agreed = theta - (delta / now.comm.n + self._others(now))
+        after, v = self.outer(agreed, theta, v, now.lr)
+        kept = {"anchor": after, "momentum": v, "under_way": delta}
+        return Met(after, kept, now.comm.start_mean(delta))
+
+    def _others(self, now: Now) -> Tensor:
+        """What the others did in the last round, 1/n of their sum, [local, d]."""
+        own = now.rows["under_way"]
+        if now.t == self.every:
+            return own  # nothing: there was none
+        pending = now.pending or now.comm.start_mean(own)
+        return pending() - own / now.comm.n

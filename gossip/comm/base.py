@@ -102,6 +102,18 @@ class Communicator(Protocol):
         """
         ...
 
+    def start_mean(self, x: Tensor) -> Pending:
+        """Start an average that travels while something else is computed; waited for, it is `mean`.
+
+        The returned call gives [...], the same bits everywhere. Sums may be taken in another order
+        than those of `mean`. `traffic` counts it when it has been waited for: one that a run
+        starts again as it goes on from a checkpoint is one.
+
+        Args:
+            x: as of `mean`; must not be written to until the returned call has come back.
+        """
+        ...
+
     def patient(self) -> None:
         """From now on wait for averages asleep, where processes share memory, and do not look."""
         ...

@@ -169,7 +169,7 @@ def _resume(live: Live, start: Snapshot, study: Study, *, shared: bool) -> None:
 def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
     outcome, facts = live.outcome, start.facts
     own = start.shared if shared else start.rows
-    _, x, optimizer, fresh = live.state
+    _, x, optimizer, fresh, _ = live.state
     names = [name for name in own if name.startswith(OPTIMIZER)]
     optimizer.restore({name.removeprefix(OPTIMIZER): own[name] for name in names})
     rows = _kept(start, fresh, x.device)

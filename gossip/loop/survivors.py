@@ -73,7 +73,7 @@ def begun_anew(state: State, algorithm: Algorithm) -> State:
     Sums over all learners, such as that of trackers, do not hold any more for those that are left.
     """
     start = getattr(algorithm, "start", None)
-    return state if start is None else state._replace(rows=start(state.x))
+    return state if start is None else state._replace(rows=start(state.x), pending=None)
 
 
 def can_lose(study: Study, algorithm: Algorithm) -> bool:

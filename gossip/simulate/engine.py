@@ -10,6 +10,8 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 - Overlapped: the later of the two, both begun at S_j, and not before C_j and what messages cost the
   learner's processor have been done one after the other
 - Every: its phase in every k-th step, nothing in the others; Until: in the first steps
+- Late: a Mean that began where all were so many steps ago, and not before what its messages cost
+  the learner's processor has been done beside what it computed meanwhile
 
 Each costs O(n deg) a step; nothing of a step is kept but sums.
 
@@ -53,6 +55,8 @@ class _Common:
         self._means: dict[float, Cost] = {}
         self._all: dict[float, Remembered] = {}
         self._pairs: dict[float, Remembered] = {}
+        self._left: dict[int, float] = {}
+        """When the last learner sent its part of the averages that are waited for in step t."""
         self.sent = NOTHING
         self.busy = np.zeros(setting.n)
         self._work = np.zeros(setting.n)
@@ -83,11 +87,13 @@ class _Common:
                 return self._arrived(self._exchange(rows).at(0), ready, t)
             case phases.Partner(rows=rows):
                 return self._arrived(self._partners(rows).at(t), ready, t)
-            case phases.Mean(rows=rows, numbers=numbers):
-                cost = self._mean(rows * self._setting.row_bytes + NUMBER * numbers)
-                self.sent += cost.sent
-                self._work = self._work + cost.handling
+            case phases.Mean():
+                cost = self._sent_mean(phase)
                 return np.full_like(ready, ready.max() + cost.seconds)
+            case phases.Every(phase=phases.Late() as late) if late.steps:
+                return self._late(phase, late, ready, t)
+            case phases.Late(phase=inner):
+                return self._after(inner, ready, t)
             case phases.Every(phase=inner):
                 return self._after(inner, ready, t) if phase.due(t) else ready
             case phases.Until(steps=steps, phase=inner):
@@ -97,6 +103,24 @@ class _Common:
                 end = np.maximum(self._after(first, ready, t), self._after(second, ready, t))
                 return np.maximum(end, ready + self._work)
         raise TypeError(f"{phase} is no phase of a step in common")
+
+    def _late(
+        self, phase: phases.Every, late: phases.Late, ready: NDArray[np.float64], t: int
+    ) -> NDArray[np.float64]:
+        """Wait for an average that has been under way, and begin one."""
+        if phase.due(t):
+            cost = self._sent_mean(late.phase)
+            ready = np.maximum(ready + cost.handling, self._left.pop(t) + cost.seconds)
+        if phase.due(t + late.steps):
+            self._left[t + late.steps] = float(ready.max())
+        return ready
+
+    def _sent_mean(self, mean: phases.Mean) -> Cost:
+        """What an average costs, which is counted."""
+        cost = self._mean(mean.rows * self._setting.row_bytes + NUMBER * mean.numbers)
+        self.sent += cost.sent
+        self._work = self._work + cost.handling
+        return cost
 
     def _arrived(self, edges: Edges, ready: NDArray[np.float64], t: int) -> NDArray[np.float64]:
         self.sent += edges.sent

@@ -76,11 +76,15 @@ class Meshed:
 
     def mean(self, x: Tensor) -> Tensor:
         """Over the learners, of the part that is here; the same bits on all of them."""
-        row = x.reshape(1, -1).contiguous()
-        if self.n > 1:
-            row = self.start_mix(row, self._all)()
-            row = self.start_mix(row.contiguous(), self._first)()
-        return row.reshape(x.shape[1:])
+        return self.start_mean(x)()
+
+    def start_mean(self, x: Tensor) -> Pending:
+        """As `mean`; the first of its two mixings travels meanwhile."""
+        row, shape = x.reshape(1, -1).contiguous(), x.shape[1:]
+        if self.n == 1:
+            return lambda: row.reshape(shape)
+        own = self.start_mix(row, self._all)
+        return lambda: self.start_mix(own().contiguous(), self._first)().reshape(shape)
 
     def patient(self) -> None:
         """As between all processes."""

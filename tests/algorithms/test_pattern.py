@@ -48,6 +48,16 @@ class Recording(Stacked):
         self.calls.append("mean")
         return super().mean(x)
 
+    def start_mean(self, x: Tensor) -> Callable[[], Tensor]:
+        pending = super().start_mean(x)
+        self.calls.append("start mean")
+
+        def wait() -> Tensor:
+            self.calls.append("wait for mean")
+            return pending()
+
+        return wait
+
 
 def expected(pattern: phases.Pattern, t: int) -> list[str]:
     calls = []
@@ -61,7 +71,19 @@ def expected(pattern: phases.Pattern, t: int) -> list[str]:
                 calls += ["mean"]
             case phases.Overlapped(phases.Mix(), phases.Gradient()):
                 calls += ["start", "gradient", "wait"]
+            case phases.Late():
+                calls += ["wait for mean"]
+    ahead = [k for phase in pattern if (k := lateness(phase)) is not None]
+    for steps in ahead:
+        if any(isinstance(phase, phases.Late) for phase in at(pattern, t + steps)):
+            calls.insert(len(calls) if steps else calls.index("wait for mean"), "start mean")
     return calls
+
+
+def lateness(phase: phases.Phase) -> int | None:
+    """Steps that an average travels, if it does."""
+    late = isinstance(phase, phases.Every) and isinstance(phase.phase, phases.Late)
+    return phase.phase.steps if late else None
 
 
 def at(pattern: phases.Pattern, t: int) -> list[phases.Phase]:
@@ -98,7 +120,8 @@ def sent(algorithm: Any, w: csr_array, t: int) -> float:
                 if hasattr(algorithm, "payload_bytes"):
                     size = algorithm.payload_bytes(D, 8)
                 total += costs.mix(messages(w), size).bytes
-            case phases.Mean():
+            case phases.Mean() | phases.Late(phase=phases.Mean()):
+                phase = phase.phase if isinstance(phase, phases.Late) else phase
                 size = 8 * (D * phase.rows + phase.numbers)
                 if phase.rows < 1 and hasattr(algorithm, "payload_bytes"):
                     size = algorithm.payload_bytes(D, 8)

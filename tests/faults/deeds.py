@@ -37,6 +37,7 @@ def places() -> dict[str, list[tuple[Any, str]]]:
         "gradient": [(Task, "gradient")],
         "exchange": [(communicator, "start_mix") for communicator in communicators],
         "average": [(communicator, "mean") for communicator in communicators],
+        "started-average": [(communicator, "start_mean") for communicator in communicators],
         "gather": [(communicator, "gather") for communicator in communicators],
         "monitor": [(Monitor, "__call__")],
         "checkpoint": [(Writer, "save")],

@@ -10,8 +10,10 @@ from tests.faults.command_runs import launch
 from tests.faults.jobs import MPIRUN
 
 PHASES = {
-    "inner step": ("streaming-diloco", "gradient:9"),
-    "average of a fragment": ("streaming-diloco", "average:30"),
+    "inner step": ("streaming-diloco", "gradient:8"),
+    "inner step, an average under way": ("streaming-diloco", "gradient:9"),
+    "start of an average": ("streaming-diloco", "started-average:30"),
+    "average of a round": ("local-sgd", "average:30"),
     "payloads of a round": ("sparseloco", "exchange:3"),
     "payloads of a step": ("ef21", "gather:12"),
 }
@@ -26,6 +28,7 @@ OPTIONS = shlex.split(
 """Without a limit on waiting: who is not told waits for ever."""
 ROUNDS = {
     "streaming-diloco": ("every=4", "fragments=2", "delay=1"),
+    "local-sgd": ("every=4",),
     "sparseloco": ("every=4",),
     "ef21": (),
 }

@@ -6,6 +6,7 @@ that both ways are used at once, or each on its own, so that all rows are messag
 
 import contextlib
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,6 +389,62 @@ def test_a_large_mean_has_the_same_bits_everywhere(comm):
         len(comm.hosted), 300_001, generator=torch.Generator().manual_seed(comm.process)
     )
     assert len(set(comm.share(comm.mean(x).numpy().tobytes()))) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_started_means_are_the_means_whatever_is_sent_meanwhile(comm, dtype):
+    x, other = rows(comm.n, dtype=dtype), rows(comm.n, seed=1, dtype=dtype)
+    first, second = (comm.start_mean(here(comm, each)) for each in (x, other))
+    assert comm.traffic.bytes_sent_per_learner == 0
+    mixed = comm.start_mix(here(comm, other), ring(comm.n))
+    between = comm.mean(here(comm, other))
+    comm.share(None)
+    means = first(), second()
+    mixed()
+    for mean, each in zip(means, (x, other), strict=True):
+        tolerance = torch.finfo(dtype).eps * 8
+        exact = each.double().mean(0)
+        torch.testing.assert_close(mean.double(), exact, rtol=tolerance, atol=tolerance)
+        assert mean.dtype == dtype
+        assert len(set(comm.share(mean.double().numpy().tobytes()))) == 1
+    torch.testing.assert_close(means[1], between)
+    stacked = Stacked(comm.n)
+    for each in (x, other, other):
+        stacked.mean(each)
+    stacked.start_mix(other, ring(comm.n))
+    counted = comm.traffic.bytes_sent_per_learner
+    assert counted == pytest.approx(stacked.traffic.bytes_sent_per_learner, rel=1e-12)
+
+
+FREE_SECONDS = 60.0
+"""Until a process that is to be left alone gives up: nobody waits so long who is not stuck."""
+
+
+@pytest.mark.parametrize("comm", [KINDS[1], KINDS[8]], indirect=True, ids="-".join)
+@pytest.mark.parametrize("d", [D, 300_001])
+def test_a_started_mean_comes_to_its_end_while_other_processes_compute(comm, d, tmp_path):
+    """They make no call until process 0 has the average: nothing travels by their waiting."""
+    word = Path(comm.share(str(tmp_path / "has come"))[0])
+    x = torch.ones(len(comm.hosted), d) * (comm.process + 1)
+    comm.mean(x[:, :1])
+    pending = comm.start_mean(x)
+    if comm.process == 0:
+        mean = pending()
+        word.touch()
+    else:
+        deadline = time.monotonic() + FREE_SECONDS
+        while not word.exists():
+            assert time.monotonic() < deadline, "process 0 waits for a call of this one"
+            time.sleep(0.01)
+        mean = pending()
+    torch.testing.assert_close(mean, torch.full((d,), (comm.processes + 1) / 2))
+
+
+def test_a_started_mean_that_nobody_waits_for_disturbs_nothing(comm):
+    x = rows(comm.n)
+    comm.start_mean(here(comm, x))
+    assert torch.equal(comm.gather(here(comm, x)), x)
+    torch.testing.assert_close(comm.start_mean(here(comm, x))(), x.mean(0))
 
 
 def test_the_mean_of_one_row_that_stands_for_all(comm):

@@ -13,7 +13,7 @@ from gossip.comm.stacked import Stacked
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Model
 from tests.mpi.reference import on_first
-from tests.resume.walks import WALKS, config, same_bits, start_of, walk
+from tests.resume.walks import LATE, WALKS, config, late, same_bits, start_of, walk
 
 pytestmark = pytest.mark.mpi
 
@@ -67,6 +67,21 @@ def test_any_processes_go_on_with_the_checkpoint_of_others(name, rule, folder):
         other, _ = walk(chosen, fewer, start=start_of(folder, POINT, fewer.hosted))
         rows = everyone(other, fewer, shared)
         torch.testing.assert_close(rows, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.skipif(MPI.COMM_WORLD.size > 6, reason="12 learners")
+@pytest.mark.parametrize("name", LATE)
+def test_an_average_that_was_under_way_is_sent_again(name, folder):
+    world, chosen = Mpi(N), late(name, N, model=Model(widths=(8,), dtype="float64"))
+    points = (8, 9)
+    whole, _ = walk(chosen, world, folder, at=points)
+    MPI.COMM_WORLD.Barrier()
+    for point in points:
+        again, _ = walk(chosen, world, start=start_of(folder, point, world.hosted))
+        assert same_bits(again.state.x, whole.state.x)
+        assert again.bytes_sent_per_learner == whole.bytes_sent_per_learner
+    alone = on_first(lambda: walk(chosen, Stacked(N))[0].state.x)
+    torch.testing.assert_close(world.gather(whole.state.x), alone, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.skipif(MPI.COMM_WORLD.size > 6, reason="12 learners")

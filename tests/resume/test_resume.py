@@ -14,11 +14,13 @@ from gossip.optim import OPTIMIZERS as ALL_OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS
 from tests.covering import covering
 from tests.resume.walks import (
+    LATE,
     OPTIMIZERS,
     RULES,
     STEPS,
     WALKS,
     config,
+    late,
     same_bits,
     start_of,
     timeless,
@@ -57,6 +59,40 @@ def test_every_algorithm_and_rule_goes_on_bit_for_bit(name, rule, optimizer, tmp
 
 def test_at_any_of_twenty_steps(tmp_path):
     assert_goes_on(replace(config("dpsgd"), steps=21), tmp_path, list(range(1, 21)))
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_at_every_step_of_a_round_with_an_average_under_way(name, tmp_path):
+    assert_goes_on(late(name), tmp_path, list(range(1, STEPS)))
+
+
+class Counting(Stacked):
+    """Counts averages that have been started and not been waited for."""
+
+    under_way = 0
+
+    def start_mean(self, x):
+        pending = super().start_mean(x)
+        self.under_way += 1
+
+        def wait():
+            self.under_way -= 1
+            return pending()
+
+        return wait
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_nothing_is_under_way_when_a_run_has_ended(name, tmp_path):
+    comm = Counting(4)
+    whole, _ = walk(replace(late(name), steps=8), comm, tmp_path)  # an average began in step 8
+    assert comm.under_way == 0
+    start = start_of(tmp_path, 8, range(4))
+    again, _ = walk(late(name), Stacked(4), start=start)
+    expected, _ = walk(late(name), Stacked(4))
+    assert same_bits(again.state.x, expected.state.x)
+    assert again.bytes_sent_per_learner == expected.bytes_sent_per_learner
+    assert whole.bytes_sent_per_learner < expected.bytes_sent_per_learner
 
 
 @pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS)

@@ -30,6 +30,17 @@ WALKS = {
     "ssgd-star": {"noise_mode": "eval"},
     "ssgd-star-persist": {"noise_mode": "persist"},
 }
+LATE = {
+    "streaming-diloco": ("every=4", "fragments=2", "delay=1"),
+    "diloco-eager": ("every=4",),
+}
+"""Methods that have an average under way between steps, of which some are a round's last."""
+
+
+def late(name: str, learners: int = 4, **more) -> Config:
+    """A run of one of `LATE`."""
+    gossip = Averaging(learners=learners, algorithm_options=LATE[name])
+    return config("dpsgd", algorithm=(name,), gossip=gossip, **more)
 
 
 def config(walk: str, rule: str = "constant", optimizer: str = "momentum", **more) -> Config:

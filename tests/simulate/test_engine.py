@@ -73,6 +73,22 @@ def test_rounds_may_begin_late_and_phases_end():
     assert timeline.sent_per_step == pytest.approx(tuple(5 / 12 * x for x in costs.mean(n, M)))
 
 
+@pytest.mark.parametrize("late", [0, 1, 3, 4])
+def test_an_average_is_hidden_by_the_steps_that_it_may_come_late(late):
+    """Every 4 steps one of T seconds begins: max(0, T - late c) of them is waited for."""
+    n, c, steps = 6, 0.05, 44
+    made = setting("ssgd", n, network=flat(), compute=Compute(n, c))
+    rounds = phases.Every(4, phases.Late(late, phases.Mean()), after=late)
+    timeline = simulate(replace(made, pattern=(phases.Gradient(), rounds)), steps)
+    mean = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * M * BETA
+    waits = (steps - late) // 4
+    assert mean > c
+    assert timeline.last[-1] == pytest.approx(steps * c + waits * max(0.0, mean - late * c))
+    assert timeline.sent_per_step == pytest.approx(
+        tuple(waits / steps * s for s in costs.mean(n, M))
+    )
+
+
 def test_numbers_beside_an_average_are_averaged_with_it():
     n, m = 6, 3 * NUMBER
     made = setting("ssgd", n, network=flat(), compute=Compute(n, 0.0))

@@ -1,5 +1,6 @@
 """Methods in one's own script: the harness's trajectory, their state in state_dict, refusals."""
 
+import copy
 import io
 import re
 
@@ -52,6 +53,24 @@ def test_it_goes_on_from_a_file_at_every_step_of_a_round(at):
         step(other, next_optimizer, t, 0)
     assert torch.equal(flat(own), flat(again))
     assert other.get_extra_state()["step"] == STEPS + 4
+
+
+@pytest.mark.parametrize("kept", [4, 5])
+def test_an_average_that_is_under_way_is_let_go_where_another_state_is_loaded(kept):
+    """After 4 steps one is; loaded into a run of as many, it begins anew."""
+    own, model, optimizer = begun(**STREAM)
+    states = []
+    for t in range(6):
+        states.append(copy.deepcopy((model.state_dict(), optimizer.state_dict())))
+        step(model, optimizer, t, 0)
+    again, other, next_optimizer = begun(**STREAM)
+    for t in range(4):
+        step(other, next_optimizer, 9 - t, 0)
+    other.load_state_dict(states[kept][0])
+    next_optimizer.load_state_dict(states[kept][1])
+    for t in range(kept, 6):
+        step(other, next_optimizer, t, 0)
+    assert torch.equal(flat(own), flat(again))
 
 
 @pytest.mark.parametrize("name", ["slowmo", "gt-awc"])

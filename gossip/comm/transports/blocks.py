@@ -24,6 +24,8 @@ from gossip.comm.transports.row_kind import SENT, Kind, check_alike
 
 KEPT = 4
 """Pieces of memory for arriving rows that wait for their next use."""
+AVERAGE = "all processes in an average"
+"""What a process waits for then."""
 Finish = Callable[[], None]
 """Waits for messages that are under way."""
 
@@ -111,8 +113,16 @@ class Blocks(ABC):
         """
 
     @abstractmethod
+    def _start_adding(self, total: Tensor) -> Finish:
+        """Start to put the sum over all processes in the place of `total`, the same everywhere.
+
+        Returns:
+            Waits for it; `total` is neither read nor written to before.
+        """
+
     def _add_up(self, total: Tensor) -> None:
         """Put the sum over all processes in the place of `total`, the same bits everywhere."""
+        self._start_adding(total)()
 
     def _staged(self, x: Tensor) -> Tensor:
         """`x` where this transport reads it and rows are mixed: the host's memory."""
@@ -184,15 +194,38 @@ class Blocks(ABC):
 
     def mean(self, x: Tensor) -> Tensor:
         """Average over all learners; see `Communicator.mean`."""
+        total = self._local_mean(x)
+        with self._timed(AVERAGE):
+            self._sum(total)
+        return self._averaged(total, x[0])
+
+    def start_mean(self, x: Tensor) -> Pending:
+        """Start an average over all learners; see `Communicator.start_mean`.
+
+        Never in shared memory, where nothing travels and whoever adds up has to be there.
+        """
+        total = self._local_mean(x)
+        finish = self._start_adding(total)
+
+        def pending() -> Tensor:
+            with self._timed(AVERAGE):
+                finish()
+            return self._averaged(total, x[0])
+
+        return pending
+
+    def _local_mean(self, x: Tensor) -> Tensor:
+        """Mean of the hosted rows where this transport adds up, flat, as precise as a sum asks."""
         self._check_alike("averaged", x)
-        self.traffic.count_mean(self.n, x[0].nbytes)
         local = self._staged(x.detach().mean(dim=0))
         wide = local.float() if local.dtype in HALVES else local
-        total = wide.reshape(-1).contiguous()  # a view of the fresh `local`, never of x
-        with self._timed("all processes in an average"):
-            self._sum(total)
+        return wide.reshape(-1).contiguous()  # a view of the fresh `local`, never of x
+
+    def _averaged(self, total: Tensor, like: Tensor) -> Tensor:
+        """The average from the sum over the processes, which is its own from now on; counted."""
+        self.traffic.count_mean(self.n, like.nbytes)
         total /= self.processes
-        return total.view(local.shape).to(x.device, x.dtype)
+        return total.view(like.shape).to(like.device, like.dtype)
 
     def patient(self) -> None:
         """Take sums in shared memory however small they are; see `Communicator.patient`."""

@@ -123,12 +123,20 @@ class Gloo(Blocks):
         row = as_bytes(arrivals[call.number])
         return dist.irecv(row, process, group=self._group, tag=base + k)
 
-    def _add_up(self, total: Tensor) -> None:
-        """Sum over all processes, in place; see `Blocks`."""
+    def _start_adding(self, total: Tensor) -> Finish:
+        """Start to sum over all processes; see `Blocks`."""
         # Gloo adds up each element in one process (a reduce-scatter, then an allgather), NCCL
         # promises identical results.
         with connected():
-            self._wait(dist.all_reduce(total, group=self._carrier(total), async_op=True))
+            work: Any = dist.all_reduce(total, group=self._carrier(total), async_op=True)
+        self._in_flight[id(work)] = (work, total)
+
+        def finish() -> None:
+            with connected():
+                self._wait(work)
+            del self._in_flight[id(work)]
+
+        return finish
 
     def gather(self, x: Tensor) -> Tensor:
         """All learners' rows; see `Communicator.gather`."""

@@ -23,6 +23,10 @@ PROGRESS_BYTES = 4 << 20
 LOST = {MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN, MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED}
 """Error classes of a lost connection; those of a wrong call say what is wrong with it."""
 
+_sums: dict[int, Any] = {}
+"""Memory of sums that are under way, whether or not anybody still waits for them: MPI writes to it,
+and mpi4py does not keep what is summed in place."""
+
 
 class Mpi(Blocks):
     """n learners in equal blocks on the processes of an MPI communicator.
@@ -98,15 +102,39 @@ class Mpi(Blocks):
             with self.waiting("messages") as wait:
                 for request, wait.what in zip(requests, plan.far_texts, strict=True):
                     request.Wait()
-            del self._in_flight[id(requests)]
-            if not self._in_flight:
-                self._progress.over()
+            self._arrived(requests)
 
         return finish
+
+    def _arrived(self, requests: list[MPI.Request]) -> None:
+        """These are in flight no more."""
+        del self._in_flight[id(requests)]
+        if not self._in_flight:
+            self._progress.over()
 
     def _staged(self, x: Tensor) -> Tensor:
         """`x` where MPI reads it and rows are mixed; see `Blocks`."""
         return x if x.is_cuda and self._takes_gpu_memory else super()._staged(x)
+
+    def _start_adding(self, total: Tensor) -> Finish:
+        """Start to sum over all processes; see `Blocks`.
+
+        It has several rounds of messages, each of which waits for a call of MPI, however small.
+        """
+        settle(total)
+        memory = total if total.is_cuda else total.numpy()
+        requests = [self._comm.Iallreduce(MPI.IN_PLACE, memory, MPI.SUM)]
+        self._in_flight[id(requests)] = requests
+        _sums[id(requests)] = (requests, memory)
+        if self.processes > 1:
+            self._progress.needed()
+
+        def finish() -> None:
+            requests[0].Wait()
+            del _sums[id(requests)]
+            self._arrived(requests)
+
+        return finish
 
     def _add_up(self, total: Tensor) -> None:
         """Sum over all processes, in place; see `Blocks`."""
