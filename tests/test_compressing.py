@@ -16,6 +16,7 @@ from gossip.compress import OPERATORS, compressed, operator, wire
 from gossip.config import Averaging, Config, Data, Rate
 from gossip.errors import UserError
 from gossip.run import main
+from gossip.study import algorithm as made_for
 from gossip.study import prepare
 from tests.problems import complete, optimizer, ring
 from tests.quadratics import problem
@@ -110,7 +111,8 @@ def test_what_leaves_out_too_much_is_refused_with_the_way_out(name):
         (lambda: Averaging(wire="int8:a"), "int8:COUNT"),
         (lambda: Gossip(torch.nn.Linear(1, 1), wire="int88"), "did you mean int8"),
         (lambda: Gossip(torch.nn.Linear(1, 1), wire=8), "give a name"),
-        (lambda: Gossip(torch.nn.Linear(1, 1), algorithm="diloco", wire="int4"), '"sparseloco"'),
+        (lambda: Gossip(torch.nn.Linear(1, 1), algorithm="diloco", wire="int4"), "sparseloco"),
+        (lambda: Gossip(torch.nn.Linear(1, 1), algorithm="gt-awc", wire="int4"), "sums of what"),
     ],
 )
 def test_a_wrong_wire_is_refused(make, said):
@@ -146,6 +148,23 @@ def test_a_wire_without_effect_is_said(name, has_effect):
     )
     notes = prepare(config, Stacked(4)).warnings
     assert any("wire has no effect" in note for note in notes) != has_effect
+
+
+AVERAGING = ("local-sgd", "diloco", "streaming-diloco", "diloco-eager", "sparta", "post-local-sgd")
+
+
+@pytest.mark.parametrize("name", AVERAGING)
+@pytest.mark.parametrize("spec", ["int4", "bf16"])
+def test_an_exact_average_over_all_is_refused_with_the_way_out(name, spec):
+    config = Config(
+        algorithm=(name,),
+        gossip=Averaging(learners=4, wire=spec),
+        data=Data(dataset="digits", batch_size=4),
+    )
+    study = prepare(config, Stacked(4))
+    way = "int4" if spec == "int4" else "int8"
+    with pytest.raises(UserError, match=f"{name} .*--wire {spec}.*sparseloco.*compressor={way}"):
+        made_for(name, study)
 
 
 def test_asynchronous_learners_are_asked_for_the_backend_that_sends():

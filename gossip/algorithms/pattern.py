@@ -121,6 +121,11 @@ def sends_rows(pattern: Pattern) -> bool:
     return any(isinstance(phase, Mix | Partner) for phase in map(message, pattern))
 
 
+def averages(pattern: Pattern) -> bool:
+    """Whether a step takes an average over all learners, which is added up on its way."""
+    return any(isinstance(phase, Mean) for phase in map(message, pattern))
+
+
 def round_steps(pattern: Pattern) -> int:
     """Steps after which the phases of every k-th step have all been, a whole number of times."""
     return math.lcm(*(phase.steps for phase in pattern if isinstance(phase, Every)))

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import networkx as nx
 
 from gossip.algorithms.derived import graph_of
+from gossip.algorithms.pattern import averages
 from gossip.algorithms.properties import Properties
+from gossip.compress import OPERATORS
 from topologies import Topology
 from topologies.check import steps
 from topologies.spectrum import is_symmetric, least_eigenvalue
@@ -19,6 +22,21 @@ def refusals(wanted: Properties, topology: Topology, mix_every: int = 1) -> Iter
     """Why a method of these properties cannot be run with it, and the way out; none if it can."""
     yield from _of_sequence(wanted, topology, mix_every)
     yield from _of_matrix(wanted, topology)
+
+
+def of_wire(algorithm: Any, wire: str) -> Iterator[str]:
+    """Why rows of a method cannot travel in fewer bits; where all have one model there are none."""
+    if not algorithm.properties.rounds:
+        yield (
+            f"keeps sums of what learners send exact, which --wire {wire} would round; use --wire "
+            "full"
+        )
+    elif not algorithm.shared and averages(algorithm.pattern):
+        yield (
+            f"averages over all learners by sums that are made on the way, where rows of --wire "
+            f"{wire} cannot be added; use --wire full, or for rounds of fewer bytes --algorithm "
+            f"sparseloco with its option compressor={wire if wire in OPERATORS else 'int8'}"
+        )
 
 
 def _of_sequence(wanted: Properties, topology: Topology, mix_every: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gossip.algorithms.pattern import sends_rows
 from gossip.algorithms.properties import Properties
-from gossip.algorithms.refusals import refusals
+from gossip.algorithms.refusals import of_wire, refusals
 from gossip.config import WIRES, Config
 from gossip.errors import UserError
 from gossip.rates import Rule
@@ -38,7 +38,8 @@ def check(
     # With one model for all, W plays no part.
     of_topology = () if algorithm.shared else refusals(wanted, topology, config.gossip.mix_every)
     of_moments = _of_moments(config) if _mixes_moments(algorithm) else ()
-    for reason in chain(of_topology, _of_run(wanted, config, rule), of_moments):
+    of_rows = () if config.gossip.wire == "full" else of_wire(algorithm, config.gossip.wire)
+    for reason in chain(of_topology, _of_run(wanted, config, rule), of_rows, of_moments):
         raise UserError(f"algorithm {name} {reason}")
 
 
@@ -74,9 +75,4 @@ def _of_run(wanted: Properties, config: Config, rule: Rule) -> Iterator[str]:
         yield (
             f"keeps gradients from step to step and cannot leave one out, as {how} would; use "
             "--on-nonfinite record, and no --amp fp16"
-        )
-    if not wanted.rounds and config.gossip.wire != "full":
-        yield (
-            f"keeps sums of what learners send exact, which --wire {config.gossip.wire} would "
-            "round; use --wire full"
         )

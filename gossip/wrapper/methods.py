@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from torch.optim import SGD, Optimizer
 from gossip.algorithms import ALGORITHMS, Algorithm, Settings, check_options
 from gossip.algorithms.base import State
 from gossip.algorithms.options import Line
-from gossip.algorithms.refusals import refusals
+from gossip.algorithms.refusals import of_wire, refusals
 from gossip.errors import UserError, lookup
 from gossip.optim import FlatOptimizer
 from gossip.task import Gradients
@@ -51,8 +52,8 @@ def method(name: str, options: Mapping[str, Any], seed: int) -> Algorithm:
     return made
 
 
-def check(name: str, made: Any, topology: Topology, weights: Weights) -> None:
-    """Refuse a topology or weights that the method cannot be run with.
+def check(name: str, made: Any, topology: Topology, weights: Weights, wire: str) -> None:
+    """Refuse a topology, weights or a wire that the method cannot be run with.
 
     Raises:
         UserError: they are such.
@@ -60,7 +61,8 @@ def check(name: str, made: Any, topology: Topology, weights: Weights) -> None:
     for row in weights.like:
         if hasattr(made, "check"):
             made.check(row.shape[1])
-    for reason in refusals(made.properties, topology):
+    of_rows = () if wire == "full" else of_wire(made, wire)
+    for reason in chain(refusals(made.properties, topology), of_rows):
         raise UserError(f"algorithm {name} {reason}".replace("--", ""))
 
 

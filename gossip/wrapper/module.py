@@ -88,8 +88,9 @@ class Gossip(nn.Module):
         backend: "auto", or another of `gossip.comm.connect.BACKENDS`.
         timeout: seconds that a process may wait for others before the job ends; 0: for ever.
             That of a script's first wrapper holds for all.
-        wire: of dpsgd: "full", or how weights travel in fewer bits, "int8", "int4" or "fp4": the
-            learners' mean stays what W makes it, see `gossip.comm.compressing`.
+        wire: "full", or how rows that are mixed travel in fewer bits, "int8", "int4" or "fp4": the
+            learners' mean stays what W makes it, see `gossip.comm.compressing`. Methods that
+            average over all, or keep sums of what is sent, refuse it.
         mesh: where a learner has several processes and its module is sharded among them
             (`fully_shard`): the dimension of the DeviceMesh along which learners differ, so the
             processes that have the same part of each. Sums that belong to a learner are taken over
@@ -129,7 +130,7 @@ class Gossip(nn.Module):
         def prepared() -> tuple[Algorithm | None, Topology, Weights, Operator | None]:
             check_mix_every(mix_every)
             one_of(ORDERS, order, "order")
-            packing = packing_of(wire, algorithm)
+            packing = packing_of(wire)
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
             check_shards(dict(module.named_parameters()), whole, meshed=mesh is not None)
@@ -148,7 +149,7 @@ class Gossip(nn.Module):
             )
             flat = Weights(dict(module.named_parameters()), type(module).__name__)
             if made is not None:
-                check(algorithm, made, chosen, flat)
+                check(algorithm, made, chosen, flat, wire)
             return made, chosen, flat, packing
 
         made, chosen, flat, packing = on_all(comm, prepared)

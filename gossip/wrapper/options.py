@@ -163,22 +163,16 @@ def check_alone(algorithm: str, *, order: str, mix_every: int) -> None:
         )
 
 
-def packing_of(wire: Any, algorithm: str) -> Operator | None:
+def packing_of(wire: Any) -> Operator | None:
     """As what weights travel; None: as they are.
 
     Raises:
-        UserError: there is no such operator, or it leaves out too much, or the method is not dpsgd.
+        UserError: there is no such operator, or it leaves out too much.
     """
     if wire == "full":
         return None
     if not isinstance(wire, str):
         raise UserError(f'wire={wire!r}: give a name, such as "int8"')
-    if algorithm != "dpsgd":
-        raise UserError(
-            f"wire={wire!r}: it is dpsgd's, and algorithm {algorithm} sends something else than "
-            'weights to neighbours; use algorithm="choco-awc", or "sparseloco" with eta=0.7, '
-            f'mu=0.9, form="nesterov" for diloco, and compressor={wire!r}'
-        )
     return operator_of_wire(wire)
 
 

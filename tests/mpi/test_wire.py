@@ -7,10 +7,14 @@ from mpi4py import MPI
 from scipy.sparse import csr_array
 
 from gossip import Gossip
+from gossip.algorithms import ALGORITHMS
 from gossip.comm.compressing import compressing
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.mpi import Mpi
 from gossip.compress import wire
+from gossip.task import Gradients
+from tests import problems
+from tests.fits import PLAIN
 from tests.problems import complete, ring
 
 pytestmark = pytest.mark.mpi
@@ -67,6 +71,28 @@ def test_a_script_sends_its_weights_so():
         x = comm.start_mix(x - g, complete(n))()
     torch.testing.assert_close(own.weight[0].detach(), x[rank], rtol=1e-12, atol=1e-12)
     assert model.traffic.bytes_sent_per_learner == comm.traffic.bytes_sent_per_learner
+
+
+@pytest.mark.parametrize("name", ["noloco", "gasloc"])
+def test_rounds_of_a_script_send_payloads(name):
+    """As in the harness: the rows of all in one process, their messages packed."""
+    rank, n = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    own = torch.nn.Linear(300, 1, bias=False, dtype=torch.float64)
+    model = Gossip(own, "complete", algorithm=name, every=2, wire="int8")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    g = torch.from_numpy(np.random.default_rng(7).standard_normal((n, 300)))
+    comm, w = compressing(Stacked(n), wire("int8")), complete(n)
+    harness = ALGORITHMS[name](problems.optimizer(), PLAIN._replace(options={"every": "2"}))
+    state = harness.init(own.weight[0].detach().clone(), n)
+    for _ in range(6):
+        optimizer.zero_grad()
+        (model(g[rank : rank + 1])).sum().backward()
+        optimizer.step()
+        state, _ = harness.step(state, lambda _: Gradients(g, g.sum(1)), w, lambda *_: 1.0, comm)
+    torch.testing.assert_close(own.weight[0].detach(), state.x[rank], rtol=1e-12, atol=1e-12)
+    sent = comm.traffic.bytes_sent_per_learner
+    assert model.traffic.bytes_sent_per_learner == pytest.approx(sent)
+    assert 0 < sent < 3 * 2 * (n - 1) * 300 * 8 / 4
 
 
 def test_a_learner_alone_is_not_rounded():
