@@ -104,8 +104,8 @@ def test_what_is_no_loss_is_refused(name, message):
 
 
 def test_an_unknown_name_is_refused_and_a_file_may_not_name_code(tmp_path):
-    with pytest.raises(UserError, match="unknown loss 'mse'"):
-        Model(loss="mse")
+    with pytest.raises(UserError, match="unknown loss 'hinge'"):
+        Model(loss="hinge")
     folder.write_config(tmp_path, {"model": {"loss": "os:abort"}})
     with pytest.raises(UserError, match="names code, loss = 'os:abort'"):
         load(tmp_path / folder.CONFIG)

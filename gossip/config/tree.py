@@ -15,13 +15,13 @@ from gossip.config.compute import Compute
 from gossip.config.damping import Damping
 from gossip.config.fields import at_least, names, not_negative
 from gossip.config.reliability import Reliability
-from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS
+from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS, TARGET_SCALINGS
 from gossip.errors import UserError, one_of
 from gossip.models import ACTIVATIONS, MODELS
 from gossip.monitor import LEVELS, SOURCES
 from gossip.optim import OPTIMIZERS
 from gossip.rates import DECAYS, LAYER_RATIOS, SCALINGS, WARMUPS, layer_ratio
-from gossip.task.loss import CROSS_ENTROPY
+from gossip.task.loss import CROSS_ENTROPY, LOSSES
 from gossip.trackers import TRACKERS
 
 DTYPES = ("float32", "float64")
@@ -84,10 +84,13 @@ class Data:
     """Data set; `python -m gossip.data fetch NAME` brings it to this machine."""
     data_dir: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder that holds the data set's files, looked into before the cache; of one's own data set
-    NAME: NAME.npz, NAME.parquet, NAME/train.parquet and test.parquet, NAME/train/CLASS/*.png, or a
-    folder NAME that Hugging Face's datasets have saved."""
+    NAME: NAME.npz, NAME.parquet, NAME.csv, NAME/train.parquet and test.parquet (or .csv),
+    NAME/train/CLASS/*.png, or a folder NAME that Hugging Face's datasets have saved."""
     inputs: Annotated[str, names(INPUT_SCALINGS)] = "unit"
     """unit: scaled to [0, 1]; standardised: by mean and standard deviation; raw: as stored."""
+    targets: Annotated[str, names(TARGET_SCALINGS)] = "standardised"
+    """Labels that are real numbers: standardised, mean 0 and standard deviation 1 over the training
+    set; raw: as stored."""
     batch_size: int = 125
     """Mini-batch of each learner, B; the total batch is n B."""
     partition: Annotated[str, names(PARTITIONS)] = "shared"
@@ -107,6 +110,7 @@ class Data:
         if ":" not in self.dataset and self.data_dir is None:
             one_of(DATASETS, self.dataset, "dataset")
         one_of(INPUT_SCALINGS, self.inputs, "input scaling")
+        one_of(TARGET_SCALINGS, self.targets, "scaling of targets")
         one_of(PARTITIONS, self.partition, "partition")
         if not 0 < self.concentration < math.inf:
             raise UserError(f"concentration={self.concentration}: it must be a positive number")
@@ -124,8 +128,9 @@ class Model:
     """Activation function; ignored by models with a fixed one."""
     model_options: tuple[str, ...] = ()
     """Further options of the model as key=value, for example width=16."""
-    loss: Annotated[str, arg(metavar=f"{CROSS_ENTROPY}|MODULE:FUNCTION")] = CROSS_ENTROPY
-    """A function (logits, labels) -> mean loss over the samples."""
+    loss: Annotated[str, names(LOSSES, own="MODULE:FUNCTION")] = CROSS_ENTROPY
+    """cross-entropy of classes; mse, the mean square, of labels that are real numbers; or a
+    function (outputs, labels) -> mean loss over the samples."""
     batch_norm: Annotated[str, names(BATCH_NORMS)] = "recalibrate"
     """Running statistics that the mean model is judged with: recalibrate, measured anew on
     training samples; average, of the learners'; first, those of learner 0."""
@@ -137,7 +142,7 @@ class Model:
         if ":" not in self.model:
             one_of(MODELS, self.model, "model")
         if ":" not in self.loss:
-            one_of((CROSS_ENTROPY,), self.loss, "loss")
+            one_of(LOSSES, self.loss, "loss")
         one_of(ACTIVATIONS, self.activation, "activation")
         one_of(DTYPES, self.dtype, "dtype")
         one_of(BATCH_NORMS, self.batch_norm, "BatchNorm policy")

@@ -10,6 +10,8 @@ from torch import Tensor
 from gossip.data.dataset import Dataset, Scale, are_tokens
 from gossip.errors import UserError
 
+TARGET_SCALINGS = ("standardised", "raw")
+"""What `--targets` offers: mean 0 and standard deviation 1 of each number; as published."""
 INPUT_SCALINGS = ("unit", "standardised", "raw")
 """What `--inputs` offers: [0, 1]; mean 0 and standard deviation 1; as published."""
 
@@ -25,7 +27,7 @@ class Split:
     inputs: np.ndarray
     """Raw, [M, *shape]; token ids are integers."""
     labels: np.ndarray
-    """[N] or [N, T] int64, those of the samples of this split."""
+    """[N] or [N, T] int64, or numbers [N, k], those of the samples of this split."""
     shift: Tensor
     """Broadcasts over `shape`."""
     factor: Tensor
@@ -42,8 +44,9 @@ class Split:
 
         Returns:
             inputs [..., *shape], scaled, or token ids (int64) as they are; labels [...] or
-            [..., T] int64. Row-major, whatever the order of the data: a transposed array of images
-            would have its convolutions computed with the channels last, see `gossip.task.overrun`.
+            [..., T] int64, or numbers [..., k]. Row-major, whatever the order of the data: a
+            transposed array of images would have its convolutions computed with the channels last,
+            see `gossip.task.overrun`.
         """
         rows = indices if self.where is None else self.where[indices]
         x = torch.from_numpy(np.ascontiguousarray(self.inputs[rows]))
@@ -68,6 +71,7 @@ def splits(
     scaling: str = "unit",
     dtype: torch.dtype = torch.float32,
     validation: int = 0,
+    targets: str = "standardised",
 ) -> Splits:
     """Training and test set of a dataset, scaled as they are drawn, and a validation set if wanted.
 
@@ -77,16 +81,19 @@ def splits(
             published training set. Token ids are not scaled.
         dtype: of the inputs, unless they are token ids.
         validation: how many of the training samples to hold out; see `held_out`.
+        targets: one of `TARGET_SCALINGS`, of labels that are numbers.
 
     Raises:
-        UserError: no such scaling, or not that many samples.
+        UserError: no such scaling, or not that many samples; a label that is always the same.
     """
     shift, factor = (
         torch.as_tensor(value, dtype=dtype) for value in shift_and_factor(dataset.scale, scaling)
     )
-    inputs, labels = np.asarray(dataset.train_inputs), dataset.train_labels
-    train = Split(inputs, labels, shift, factor, dtype)
-    test = Split(np.asarray(dataset.test_inputs), dataset.test_labels, shift, factor, dtype)
+    inputs, labels, test_labels = dataset.train_inputs, dataset.train_labels, dataset.test_labels
+    if dataset.are_numbers:
+        labels, test_labels = _scaled(labels, test_labels, targets, dtype, dataset.name)
+    train = Split(np.asarray(inputs), labels, shift, factor, dtype)
+    test = Split(np.asarray(dataset.test_inputs), test_labels, shift, factor, dtype)
     if validation == 0:
         return Splits(train, test, None)
     held = held_out(labels, validation)
@@ -96,6 +103,23 @@ def splits(
         test,
         replace(train, labels=labels[held], where=held),
     )
+
+
+def _scaled(
+    train: np.ndarray, test: np.ndarray, targets: str, dtype: torch.dtype, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels [N, k] that are numbers, scaled by those of the training set."""
+    exact = train.astype(np.float64)
+    mean, std = exact.mean(axis=0), exact.std(axis=0)
+    if not (std > 0).all():
+        raise UserError(
+            f"dataset {name!r}: label {int(np.argmin(std))} of {len(std)} is the same for all "
+            "training samples: there is nothing to be predicted; leave it away"
+        )
+    shift, factor = (mean, std) if targets == "standardised" else (0.0, 1.0)
+    single = np.float32 if dtype == torch.float32 else np.float64
+    first, second = (((part - shift) / factor).astype(single) for part in (exact, test))
+    return first, second
 
 
 def held_out(labels: np.ndarray, count: int) -> np.ndarray:

@@ -15,7 +15,7 @@ MOST_CLASSES = 2**20
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Values of `ARRAYS`: inputs [N, *shape] uint8 or float32, or token ids [N, T] int32; labels
-int64, [N], or [N, T] where each of T steps has its own."""
+int64, [N], or [N, T] where each of T steps has its own; or numbers, [N, k] float32."""
 
 
 class UnavailableError(UserError):
@@ -33,8 +33,8 @@ class Scale:
     Each is one number, or an array that broadcasts over an input's shape (one value a channel).
     """
 
-    low: float = 0.0
-    high: float = 255.0
+    low: float | np.ndarray = 0.0
+    high: float | np.ndarray = 255.0
     mean: float | np.ndarray = 0.0
     std: float | np.ndarray = 1.0
 
@@ -53,10 +53,11 @@ class Dataset:
     sha256: str
     """`content_hash` of the four arrays: the same data has the same hash whatever file held it."""
     num_classes: int
+    """Of labels that are numbers: k, how many each sample has."""
     train_inputs: np.ndarray
     """[N, *shape] uint8 or float32, or token ids [N, T] int32; memory-mapped from the cache."""
     train_labels: np.ndarray
-    """[N] or [N, T] int64."""
+    """Classes, [N] or [N, T] int64; or numbers, [N, k] float32."""
     test_inputs: np.ndarray
     test_labels: np.ndarray
     scale: Scale
@@ -65,6 +66,11 @@ class Dataset:
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one sample, (28, 28) for MNIST."""
         return self.train_inputs.shape[1:]
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether labels are real numbers to be predicted, and not classes."""
+        return self.train_labels.dtype.kind == "f"
 
     @property
     def arrays(self) -> Arrays:
@@ -127,19 +133,35 @@ def _canonical_half(
 ) -> tuple[np.ndarray, np.ndarray]:
     inputs, labels = _array(inputs, f"{where}: inputs"), _array(labels, f"{where}: labels")
     fits = labels.ndim in (1, 2) and inputs.ndim >= 2 and labels.size > 0 and inputs.size > 0
-    if not fits or inputs.shape[: labels.ndim] != labels.shape:
+    shared = 1 if labels.dtype.kind == "f" else labels.ndim
+    if not fits or inputs.shape[:shared] != labels.shape[:shared]:
         raise UserError(
             f"{where}: inputs are {describe_array(inputs)} and labels {describe_array(labels)}: "
             "give inputs [N, ...] and labels [N] with the same N of at least 1, or, for sequences, "
-            "inputs [N, T, ...] and labels [N, T], of at least one number each"
+            "inputs [N, T, ...] and labels [N, T], of at least one number each, or labels [N, k] "
+            "that are floats, k numbers to be predicted of each sample"
         )
+    if labels.dtype.kind == "f":
+        return _canonical_inputs(inputs, where), _numbers(labels, where)
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= MOST_CLASSES:
-        those = f" from {labels.min()} to {labels.max()}" if labels.dtype.kind in "iuf" else ""
+        those = f" from {labels.min()} to {labels.max()}" if labels.dtype.kind in "iu" else ""
         raise UserError(
             f"{where}: labels are {labels.dtype.name}{those}: give integers that count from 0, "
-            f"fewer than {MOST_CLASSES}"
+            f"fewer than {MOST_CLASSES}, or floats, for numbers to be predicted"
         )
     return _canonical_inputs(inputs, where), labels.astype("<i8", copy=False)
+
+
+def _numbers(labels: np.ndarray, where: str) -> np.ndarray:
+    """Labels that are numbers, [N, k] float32."""
+    with np.errstate(over="ignore"):
+        single = labels.reshape(len(labels), -1).astype("<f4")
+    if not np.isfinite(single).all():
+        raise UserError(
+            f"{where}: labels are {labels.dtype.name}, and not all finite as float32: give numbers "
+            "there, or leave these samples out"
+        )
+    return single
 
 
 def _array(values: object, what: str) -> np.ndarray:
@@ -220,6 +242,8 @@ def checked(dataset: Dataset) -> Dataset:
     """
     made = from_arrays(dataset.name, dataset.source, dataset.arrays, dataset.scale)
     _check_scale(made)
+    if made.are_numbers:
+        return made
     return replace(made, num_classes=max(made.num_classes, dataset.num_classes))
 
 
@@ -247,21 +271,32 @@ def _check_scale(dataset: Dataset) -> None:
 def trusted(name: str, source: str, arrays: Arrays, sha256: str, scale: Scale) -> Dataset:
     """A dataset of four arrays that need no check; the views it holds are read-only."""
     train_inputs, train_labels, test_inputs, test_labels = map(_read_only, arrays)
-    classes = [train_labels, test_labels]
-    if are_tokens(train_inputs):  # a word may only ever be read
-        classes += [train_inputs, test_inputs]
-    num_classes = 1 + int(max(array.max() for array in classes))
     return Dataset(
         name,
         source,
         sha256,
-        num_classes,
+        _num_classes(train_inputs, train_labels, test_inputs, test_labels),
         train_inputs,
         train_labels,
         test_inputs,
         test_labels,
         scale,
     )
+
+
+def _num_classes(
+    train_inputs: np.ndarray,
+    train_labels: np.ndarray,
+    test_inputs: np.ndarray,
+    test_labels: np.ndarray,
+) -> int:
+    """How many outputs a model needs for a label."""
+    if train_labels.dtype.kind == "f":
+        return train_labels.shape[1]
+    classes = [train_labels, test_labels]
+    if are_tokens(train_inputs):  # a word may only ever be read
+        classes += [train_inputs, test_inputs]
+    return 1 + int(max(array.max() for array in classes))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -273,8 +308,9 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def hold_out_every_fifth(inputs: np.ndarray, labels: np.ndarray) -> Arrays:
     """Split into 4/5 training and 1/5 test, stratified by class, the same on every machine.
 
-    Within each class, in file order, every fifth sample is held out. No random numbers: a
-    generator may change between versions of NumPy, and the hash of a split is pinned.
+    Within each class, in file order, every fifth sample is held out; of labels that are numbers, in
+    the order of these. No random numbers: a generator may change between versions of NumPy, and
+    the hash of a split is pinned.
     """
     test = np.sort(np.argsort(labels, kind="stable")[::5])
     train = np.setdiff1d(np.arange(len(labels)), test)

@@ -1,4 +1,4 @@
-"""Reading a user's Parquet tables, and folders of images by class, as arrays."""
+"""Reading a user's Parquet and CSV tables, and folders of images by class, as arrays."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +16,8 @@ LABEL = "label"
 """The column of a table that is to be predicted; all others are inputs."""
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 """Endings of the files that are images."""
+TABLES = (".parquet", ".csv")
+"""Endings of the files that are tables; the first line of a .csv has the columns' names."""
 TESTS = ("test", "val", "validation")
 """Names that a test set's folder or file may have."""
 MAX_BYTES = 2**32
@@ -25,8 +27,9 @@ MAX_BYTES = 2**32
 def read_tables(folder: Path, name: str) -> tuple[Arrays, Path] | None:
     """NAME.parquet, of which every fifth row of a class is held out, or train and test.parquet.
 
-    The column `label` has whole numbers from 0, or texts, which become numbers in their order; all
-    other columns are numbers, the inputs [N, columns] float32 in the order of the training table.
+    The column `label` has whole numbers from 0, or texts, which become numbers in their order, or
+    real numbers, which are to be predicted; all other columns are numbers, the inputs [N, columns]
+    float32 in the order of the training table. `.csv` goes for `.parquet`.
 
     Returns:
         None where there is no such table.
@@ -35,13 +38,13 @@ def read_tables(folder: Path, name: str) -> tuple[Arrays, Path] | None:
         CorruptDataError: it cannot be read.
         UserError: its columns are not as above.
     """
-    whole, train = folder / f"{name}.parquet", folder / "train.parquet"
-    if whole.is_file():
+    whole, train = (_existing(folder, [stem]) for stem in (name, "train"))
+    if whole is not None:
         inputs, labels, _ = _table(whole, None, None)
         numbers, _ = numbered(labels, labels, whole)
         return hold_out_every_fifth(inputs, numbers), whole
-    test = next((p for t in TESTS if (p := folder / f"{t}.parquet").is_file()), None)
-    if not train.is_file() or test is None:
+    test = _existing(folder, TESTS)
+    if train is None or test is None:
         return None
     inputs, labels, columns = _table(train, None, None)
     test_inputs, test_labels, _ = _table(test, columns, train)
@@ -49,24 +52,39 @@ def read_tables(folder: Path, name: str) -> tuple[Arrays, Path] | None:
     return (inputs, numbers, test_inputs, test_numbers), folder
 
 
+def _existing(folder: Path, stems: Iterable[str]) -> Path | None:
+    """The first table of these names that is there."""
+    paths = (folder / f"{stem}{ending}" for stem in stems for ending in TABLES)
+    return next((path for path in paths if path.is_file()), None)
+
+
 def _table(
     path: Path, columns: list[str] | None, like: Path | None
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Inputs [N, columns], labels [N] of any type, and the names of the columns."""
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import csv, parquet
 
+    kind = "CSV" if path.suffix == ".csv" else "Parquet"
     try:
-        about = parquet.read_metadata(path)
-        size = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
-        if size > MAX_BYTES:
+        if _unpacked(path) > MAX_BYTES:
             raise CorruptDataError(f"{path}: unpacks to more than {MAX_BYTES} bytes: split it")
-        table = parquet.read_table(path)
+        table = csv.read_csv(path) if kind == "CSV" else parquet.read_table(path)
     except (OSError, pa.ArrowException, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        raise CorruptDataError(f"{path}: not a Parquet table ({error}): replace it") from error
+        raise CorruptDataError(f"{path}: not a {kind} table ({said(error)})") from error
     return columns_of(table, path, columns, like)
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes of a table in memory, about."""
+    from pyarrow import parquet
+
+    if path.suffix == ".csv":
+        return path.stat().st_size
+    about = parquet.read_metadata(path)
+    return sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
 
 
 def columns_of(
@@ -108,13 +126,15 @@ def columns_of(
 
 
 def numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Labels as numbers: whole numbers as they are, texts by their order in the training set."""
+    """Labels as numbers: numbers as they are, texts by their order in the training set."""
     if train.dtype.kind in "iu" and test.dtype.kind in "iu":
         return train, test
+    if all(part.dtype.kind in "iuf" and np.isfinite(part).all() for part in (train, test)):
+        return train.astype(np.float64), test.astype(np.float64)
     if not all(isinstance(label, str) for label in [*train, *test]):
         raise UserError(
-            f"{path}: column {LABEL!r} has labels that are neither whole numbers nor texts, or "
-            "none in places: give one kind"
+            f"{path}: column {LABEL!r} has labels that are neither numbers nor texts, or none in "
+            "places: give one kind"
         )
     classes = sorted(set(train))
     if unknown := sorted(set(test) - set(classes)):

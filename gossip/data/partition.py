@@ -54,6 +54,11 @@ def dirichlet(population: Population) -> list[np.ndarray]:
     """
     if population.labels is None or len(population.labels) != population.num_samples:
         raise UserError("partition dirichlet needs the label of every training sample")
+    if population.labels.dtype.kind == "f":
+        raise UserError(
+            "partition dirichlet skews classes, and these labels are numbers: use partition shared "
+            "or iid"
+        )
     if population.labels.ndim != 1:
         raise UserError(
             "partition dirichlet needs one label for each sample, and these have "

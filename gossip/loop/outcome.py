@@ -27,8 +27,13 @@ COLUMNS = (
 )
 """What the loop itself puts into the trace; the monitor and the rate add their own columns.
 
+test_error, validation_error: the share of labels that are wrong; of labels that are numbers,
+1 - R^2, the share of their variance that is not explained, averaged over the numbers of a label.
 bytes_sent: by a learner, since the beginning; rows_sent: the same in rows of the model's weights a
 step, which is the number of neighbours where whole rows leave at every step."""
+
+OF_NUMBERS = "1 - R^2"
+"""What is called error where labels are numbers; so config.toml says under [record]."""
 
 SAID = {"optimizer": "exchange or update", "other": "bookkeeping"}
 """How messages name a phase of the clock whose own name says too little."""

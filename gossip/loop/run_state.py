@@ -22,7 +22,7 @@ from gossip.loop.workers import Workers, workers
 from gossip.monitor import Monitor
 from gossip.rates import Controller
 from gossip.study import Study
-from gossip.task.loss import CROSS_ENTROPY
+from gossip.task.loss import CROSS_ENTROPY, MEAN_SQUARE
 
 OPTIMIZER = "optimizer/"
 """Before the names of an optimizer's state in a snapshot."""
@@ -83,9 +83,10 @@ def begin(study: Study, algorithm: Startable, position: Position, start: Snapsho
     """
     task, local = study.task, len(study.comm.hosted)
     state = algorithm.init(task.init(study.config.seed), local)
-    is_cross_entropy = study.config.model.loss == CROSS_ENTROPY
-    classes = study.dataset.num_classes if is_cross_entropy else None
-    verdict = Verdict(classes, patient=study.config.skips)
+    loss = study.config.model.loss
+    classes = study.dataset.num_classes if loss == CROSS_ENTROPY else None
+    variance = float(task.variance(task.train).mean()) if loss == MEAN_SQUARE else None
+    verdict = Verdict(classes, variance=variance, patient=study.config.skips)
     clock = Clock(lambda phase: setattr(position, "phase", SAID.get(phase, phase)))
     live = Live(
         Outcome(state, verdict, clock),

@@ -18,18 +18,25 @@ class Verdict:
     """Follows the mean mini-batch loss and says whether, when and why a run diverged.
 
     A run diverges when its loss is not finite, exceeds 3 times its first value for 50 steps in
-    a row, or ends within 1 % of ln C, the cross-entropy of the constant predictor. Anything
+    a row, or ends within 1 % of the constant predictor's: ln C of cross-entropy, the labels'
+    variance of mean squares. Anything
     else is called converged, however poor the model: read the test error beside it. `hopeless` is
     True once a loss was not finite: no further step can mend that.
 
     Args:
         num_classes: C; None where the loss is no cross-entropy.
+        variance: of the training labels; None where the loss is no mean square.
         patient: whether steps that are not finite are left out of the run: then only 50 in a row
             are hopeless.
     """
 
-    def __init__(self, num_classes: int | None, *, patient: bool = False) -> None:
+    def __init__(
+        self, num_classes: int | None, *, variance: float | None = None, patient: bool = False
+    ) -> None:
         self._constant_loss = math.log(num_classes) if num_classes else math.nan
+        self._constant = "ln C"
+        if variance is not None:
+            self._constant_loss, self._constant = variance, "the labels' variance"
         self._patience = PATIENCE_STEPS if patient else 1
         self._first: float | None = None
         self._high = 0
@@ -72,7 +79,9 @@ class Verdict:
             self._mark(step, "the training loss is not finite")
         elif abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss:
             self._mark(
-                step, f"the final loss {loss:.4f} is within 1 % of ln C, a constant predictor's"
+                step,
+                f"the final loss {loss:.4f} is within 1 % of {self._constant}, a constant "
+                "predictor's",
             )
 
     def snapshot(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gossip.report.axes import (
     positive,
 )
 from gossip.report.rates import gradient_variance, has_noise, learning_rate
-from gossip.report.runs import Run, heading
+from gossip.report.runs import Run, heading, test_error
 from gossip.report.series import (
     alpha_ratio,
     first_not_finite,
@@ -143,7 +143,10 @@ def _progress(axes: "Axes", inks: list[Ink]) -> None:
         return
     if tops and max(tops) > 0:
         axes.set_ylim(top=max(1.5 * max(tops), 10 * axes.get_ylim()[0]))
-    legend(axes, {"training loss": {}, "test error": {"ls": "--", "marker": "o"}})
+    legend(
+        axes,
+        {"training loss": {}, test_error([run for run, _, _ in inks]): {"ls": "--", "marker": "o"}},
+    )
     for run, color, _ in inks:
         _mark_divergence(axes, run, color)
 

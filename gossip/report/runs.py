@@ -55,6 +55,11 @@ class Run:
         return float(value) if is_number else math.nan
 
     @property
+    def error(self) -> str:
+        """What its errors are: the share of labels that are wrong, or another."""
+        return str(self.config.get("record", {}).get("error", "error"))
+
+    @property
     def verdict(self) -> str:
         """converged, diverged or interrupted."""
         return str(self.summary.get("verdict", "unknown"))
@@ -80,6 +85,11 @@ def labels(runs: list[Run]) -> list[str]:
     names = [name or run.folder.name for name, run in zip(names, runs, strict=True)]
     names = _told_apart(names, [run.folder.name for run in runs])
     return _told_apart(names, [str(run.folder) for run in runs])
+
+
+def test_error(runs: list[Run]) -> str:
+    """What the column test_error of runs is, `test error` or `test 1 - R^2`."""
+    return f"test {' or '.join(dict.fromkeys(run.error for run in runs)) or 'error'}"
 
 
 def apart_from_seed(runs: list[Run]) -> list[str]:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossip.loop.clock import PHASES
-from gossip.report.runs import Run, heading
+from gossip.report.runs import Run, heading, test_error
 from gossip.report.series import early_and_late, last_finite
 
 _LEAST_WANTED = ("time by phase", "train loss", "final σ_w²", "MB sent", "best", "steps")
@@ -42,7 +42,9 @@ def _table(runs: list[Run], rows: list[dict[str, str]], shown: list[str]) -> Tab
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in shown:
         is_number = name not in ("run", "verdict", "time by phase")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=name != "run")
+        table.add_column(
+            head(name, runs), justify="right" if is_number else "left", no_wrap=name != "run"
+        )
     for row in rows:
         style = _STYLES.get(row["verdict"], "")
         table.add_row(*(Text(row[n], style=style if n == "verdict" else "") for n in shown))
@@ -66,6 +68,11 @@ def cells(run: Run) -> dict[str, str]:
         "seconds": _number(run.number("wall_seconds", "total"), ".1f"),
         "time by phase": _phases(run),
     }
+
+
+def head(name: str, runs: list[Run]) -> str:
+    """What stands above a column of `cells`."""
+    return test_error(runs) if name == "test error" else name
 
 
 def cells_shown(rows: list[dict[str, str]]) -> list[str]:

@@ -16,8 +16,10 @@ SECONDS_BETWEEN_LINES = 2.0
 class ProgressLine:
     """Shows the latest monitored values of one run; use as a context manager."""
 
-    def __init__(self, name: str, steps: int, stream: TextIO | None = None) -> None:
-        self._name, self._steps = name, steps
+    def __init__(
+        self, name: str, steps: int, stream: TextIO | None = None, *, error: str = "error"
+    ) -> None:
+        self._name, self._steps, self._error = name, steps, error
         self._stream = stream = stream or sys.stderr
         self._last_line = 0.0
         self._bar: Progress | None = None
@@ -45,22 +47,22 @@ class ProgressLine:
         newest = rows[-1]
         step = int(newest["step"])
         if self._bar:
-            self._bar.update(self._task, completed=step, values=values_line(newest))
+            self._bar.update(self._task, completed=step, values=values_line(newest, self._error))
             return
         now = time.monotonic()
         # The row of the end has no mini-batch; a run may end before its last step, or by tau.
         is_end = "train_loss" not in newest
         if step == 0 or is_end or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            line = f"{self._name:>9} {step:>6}/{self._steps}  {values_line(newest)}"
+            line = f"{self._name:>9} {step:>6}/{self._steps}  {values_line(newest, self._error)}"
             print(line, file=self._stream, flush=True)
 
 
-def values_line(row: dict[str, float]) -> str:
-    """The monitored values worth a glance."""
+def values_line(row: dict[str, float], error: str = "error") -> str:
+    """The monitored values worth a glance; `error` is what the test set's is called."""
     shown = (
         ("train_loss", "loss {:.4f}"),
-        ("test_error", "test error {:6.2%}"),
+        ("test_error", f"test {error} {{:6.2%}}"),
         ("alpha_e_ratio", "alpha_e/alpha {:6.3f}"),
         ("sigma_w2", "sigma_w² {:.2e}"),
         ("delta", "Delta {:.2e}"),

@@ -13,7 +13,7 @@ from gossip.config import to_tables
 from gossip.config.places import keep_copy
 from gossip.loop import growth, workers
 from gossip.loop.evaluation import LEARNERS
-from gossip.loop.outcome import COLUMNS, Outcome, TraceRows
+from gossip.loop.outcome import COLUMNS, OF_NUMBERS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
 from gossip.runs.progress_line import ProgressLine
 from gossip.storage import folder as run_folder
@@ -81,7 +81,8 @@ class Recorder:
             self._open((*columns, *self._columns))
             about = facts_of(self.path, self._tables())
             self._trackers = [Tracking(n, about) for n in self._study.config.monitoring.log]
-            self._progress = ProgressLine(self._algorithm, self._study.steps)
+            error = OF_NUMBERS if self._study.dataset.are_numbers else "error"
+            self._progress = ProgressLine(self._algorithm, self._study.steps, error=error)
             self._progress.__enter__()
         return self
 
@@ -157,6 +158,8 @@ class Recorder:
         tables = to_tables(self._study.config)
         dataset = self._study.dataset
         record = {**self._facts, "dataset_source": dataset.source, "dataset_sha256": dataset.sha256}
+        if dataset.are_numbers:
+            record["error"] = OF_NUMBERS
         return {**tables, "algorithm": self._algorithm, "record": record}
 
     def _tables_of_continuation(self, step: int) -> dict[str, Any]:

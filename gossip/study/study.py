@@ -13,7 +13,7 @@ from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS
 from gossip.algorithms.pattern import sends_rows
 from gossip.comm.base import Communicator
 from gossip.comm.startup.together import on_all
-from gossip.config import Config
+from gossip.config import Config, Data
 from gossip.config.compute import idle as idle_compute
 from gossip.damping import Damper
 from gossip.data import Dataset, Sampler, on_device, splits
@@ -26,8 +26,7 @@ from gossip.study import damper as dampers
 from gossip.study import fitting, parts
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from gossip.study.step_gradient import of_steps
-from gossip.task import Gradients, Task
-from gossip.task.loss import loss_of
+from gossip.task import Gradients, Task, loss
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,10 @@ def prepare(config: Config, comm: Communicator) -> Study:
     """
     numerics = on_all(comm, config.compute.numerics)
     dataset = parts.dataset(config)
+    loss.check(config.model.loss, dataset.name, are_numbers=dataset.are_numbers)
+    data = config.data
     train, test, validation = splits(
-        dataset, config.data.inputs, parts.dtype(config), config.data.validation
+        dataset, data.inputs, parts.dtype(config), data.validation, data.targets
     )
     task = Task(
         parts.model(config, dataset),
@@ -103,7 +104,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
         seed=config.seed,
         validation=None if validation is None else on_device(validation, numerics.device),
         numerics=numerics,
-        loss=loss_of(config.model.loss),
+        loss=loss.loss_of(config.model.loss),
     )
     sampler = Sampler(
         len(train),
@@ -155,6 +156,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
             *idle_compute(config.compute, numerics, task.layers),
             *task.notes,
             *_idle_wire(config),
+            *_idle_targets(config, dataset),
             *warnings(rates),
             *fallback,
             *remarks,
@@ -175,6 +177,13 @@ def _idle_wire(config: Config) -> list[str]:
         "mixed in a step of all; sparseloco, powersgd, ef21 and demo send less than averages of "
         "rows"
     ]
+
+
+def _idle_targets(config: Config, dataset: Dataset) -> list[str]:
+    """A note where labels are classes, which nothing scales."""
+    if dataset.are_numbers or config.data.targets == Data().targets:
+        return []
+    return [f"targets={config.data.targets} has no effect: the labels are classes"]
 
 
 def algorithm(name: str, study: Study) -> Any:

@@ -56,20 +56,26 @@ def cannot_take(model: nn.Module, inputs: Tensor, error: Exception) -> UserError
 def logits(
     model: nn.Module, outputs: object, inputs: Tensor, labels: Tensor, num_classes: int
 ) -> Tensor:
-    """The outputs, if they are logits, a row of classes for each label.
+    """The outputs, if they are logits, a row of classes for each label, or a number for each.
 
     Raises:
         UserError: they are not.
     """
     name = f"model {type(model).__name__} gives"
-    needed = (
-        f"needed are logits, [{', '.join(map(str, [*labels.shape, num_classes or 'classes']))}]"
-    )
+    if labels.is_floating_point():
+        needed = f"needed is a number for each label, {list(labels.shape)}"
+    else:
+        shape = ", ".join(map(str, [*labels.shape, num_classes or "classes"]))
+        needed = f"needed are logits, [{shape}]"
     if not isinstance(outputs, Tensor):
         mode = "in training" if model.training else "in evaluation"
         raise UserError(f"{name} {type(outputs).__name__} {mode}, not a tensor; {needed}")
-    fits = outputs.ndim > 1 and outputs.shape[:-1] == labels.shape
-    if not fits or outputs.shape[-1] < num_classes or not outputs.is_floating_point():
+    if labels.is_floating_point():
+        fits = outputs.shape == labels.shape
+    else:
+        fits = outputs.ndim > 1 and outputs.shape[:-1] == labels.shape
+        fits = fits and outputs.shape[-1] >= num_classes
+    if not fits or not outputs.is_floating_point():
         count = "one sample" if len(inputs) == 1 else f"{len(inputs)} samples"
         kind = "" if outputs.is_floating_point() else f" and type {outputs.dtype}"
         raise UserError(

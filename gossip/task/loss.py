@@ -1,4 +1,4 @@
-"""The loss of logits and labels: cross-entropy, or a function of the user's."""
+"""The loss of outputs and labels: cross-entropy, mean square, or a function of the user's."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,13 @@ from gossip.errors import UserError, load_object, said
 CROSS_ENTROPY = "cross-entropy"
 """What `--loss` is by default."""
 
+MEAN_SQUARE = "mse"
+"""What it is for labels that are numbers."""
+LOSSES = (CROSS_ENTROPY, MEAN_SQUARE)
+
 OfLogits = Callable[[Tensor, Tensor], Tensor]
-"""(logits [..., classes], labels [...]) -> the mean loss over the labels."""
+"""(logits [..., classes], labels [...]) -> the mean loss over the labels; of labels that are
+numbers, outputs and labels [..., k]."""
 
 _TOLERANCE = 1e-3
 """Of a mean over samples against the mean of theirs, in the precision of a run."""
@@ -21,6 +26,11 @@ _TOLERANCE = 1e-3
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The mean over all labels, [batch] or [batch, positions]; logits have the classes last."""
     return _by_label(logits, labels).mean()
+
+
+def mean_square(outputs: Tensor, labels: Tensor) -> Tensor:
+    """The mean of (y - ŷ)^2 over all numbers of outputs and labels, both [..., k]."""
+    return (outputs - labels).square().mean()
 
 
 def total(loss: OfLogits, logits: Tensor, labels: Tensor) -> float:
@@ -41,12 +51,37 @@ def _by_label(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def loss_of(name: str) -> OfLogits:
-    """Cross-entropy, or the function behind `module:function`.
+    """One of `LOSSES`, or the function behind `module:function`.
 
     Raises:
         UserError: there is none.
     """
-    return load_object(name, "loss") if ":" in name else cross_entropy
+    if ":" in name:
+        return load_object(name, "loss")
+    return mean_square if name == MEAN_SQUARE else cross_entropy
+
+
+def check(name: str, dataset: str, *, are_numbers: bool) -> None:
+    """Refuse a loss that is none of such labels.
+
+    Args:
+        name: of the loss, as in `loss_of`.
+        dataset: what the data is called.
+        are_numbers: whether its labels are.
+
+    Raises:
+        UserError: it is not.
+    """
+    if are_numbers and name == CROSS_ENTROPY:
+        raise UserError(
+            f"loss {CROSS_ENTROPY} is one of classes, and the labels of dataset {dataset!r} are "
+            f"real numbers: use --loss {MEAN_SQUARE} or module:function, or make integers of them"
+        )
+    if not are_numbers and name == MEAN_SQUARE:
+        raise UserError(
+            f"loss {MEAN_SQUARE} is one of real numbers, and the labels of dataset {dataset!r} are "
+            f"classes: use --loss {CROSS_ENTROPY}, or make floats of them"
+        )
 
 
 def refuse_no_mean(loss: OfLogits, logits: Tensor, labels: Tensor) -> None:

@@ -19,7 +19,10 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Inputs [*indices.shape, *input_shape] and labels [*indices.shape] (int64)."""
+        """Inputs [*indices.shape, *input_shape] and labels, [*indices.shape] (int64) if classes.
+
+        Labels that are numbers are [*indices.shape, k].
+        """
         ...
 
 

@@ -32,9 +32,11 @@ class Scores(NamedTuple):
     """Sums over labels, so that shares of a data set can be added up."""
 
     loss: float
-    errors: int
+    errors: float
+    """Of classes: how many are wrong; of numbers: the squared distances in units of the variance
+    of the labels of the whole data set, so that the mean is 1 - R^2."""
     labels: int
-    """Number of predictions: one per sample, or one per token."""
+    """Number of predictions: one per sample, or one per token, or number."""
 
 
 class Gradients(NamedTuple):
@@ -54,12 +56,13 @@ Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 
 
 class Task:
-    """A classification task: mean loss of a model on batches, cross-entropy unless told.
+    """A task of prediction: mean loss of a model on batches, cross-entropy unless told.
 
     A flat row holds the parameters that are trained in `named_parameters()` order, each row-major,
     those that live in one memory once. All methods are functions of rows and samples; a task
     keeps no weights but the frozen ones. A label is a class, or a row of classes where the model
-    gives logits for each of several positions (words).
+    gives logits for each of several positions (words), or a row of numbers, which the model's
+    outputs are to come to.
 
     A model may draw random numbers while it is trained, as Dropout does: each learner's pass of a
     step then has a seed. What is measured or judged is the model without them, which for Dropout
@@ -77,14 +80,15 @@ class Task:
         engine: how gradients of several rows are computed: "vmap" (one batched pass), "loop"
             (one row after the other), or "auto": vmap unless the model cannot be batched, or
             convolves, which on a CPU is slower as one grouped convolution than in turn.
-        num_classes: outputs the model must have at least; not looked at if 0.
+        num_classes: logits the model must have at least; not looked at if 0.
         seed: of what the model draws when it is made and is not trained, in frozen parameters.
         validation: samples held out of the training set, if any.
         numerics: where and how precisely it computes. Mixed precision is that of a step's
             gradients and of evaluation; sums over a data set and Hessians, which the monitor
             measures a step by, are in `dtype`. What would corrupt memory with this model is
             off, see `gossip.task.overrun`; `notes` say so.
-        loss: mean loss of logits and labels; errors are counted by the largest logit all the same.
+        loss: mean loss of logits and labels; errors are counted by the largest logit all the same,
+            or by squares if labels are numbers.
 
     Raises:
         UserError: the model has no parameters that are trained, does not give logits [batch,
@@ -114,6 +118,9 @@ class Task:
         spread = np.arange(NEEDED) * len(train) // NEEDED
         inputs, labels = train.batch(spread)
         self._sample = inputs[:1]
+        self.of_numbers = labels.is_floating_point()
+        """Whether labels are numbers."""
+        self._variances: dict[Samples, Tensor] = {}
         model, twin = (made(build, seed, self._sample) for _ in range(2))
         refuse_unlike(model, twin)
         parameters, self._ties = coordinates(model, f"model {type(model).__name__}")
@@ -300,15 +307,27 @@ class Task:
             buffers: running statistics [b] to judge it with; None: the statistics of the samples
                 themselves, all that there is to a model without running ones.
         """
-        loss, errors, count = 0.0, 0, 0
+        loss, errors, count = 0.0, 0.0, 0
         with torch.no_grad(), self._judged() if buffers is not None else self._drawing_nothing():
             tensors = self._parameters(row) | self._named_buffers(buffers)
             for inputs, labels in chunks(samples, indices):
                 logits = self._logits(tensors, inputs)
                 loss += total(self._of_logits, logits, labels)
-                errors += int((logits.argmax(dim=-1) != labels).sum())
+                if self.of_numbers:
+                    squares = (logits.double() - labels).square()
+                    errors += float((squares / self.variance(samples)).sum())
+                else:
+                    errors += int((logits.argmax(dim=-1) != labels).sum())
                 count += labels.numel()
         return Scores(loss, errors, count)
+
+    def variance(self, samples: Samples) -> Tensor:
+        """Of the labels of a data set that are numbers, [k] float64: the loss of their mean."""
+        if samples not in self._variances:
+            labels = [own for _, own in chunks(samples, np.arange(len(samples)))]
+            exact = torch.cat(labels).double()
+            self._variances[samples] = exact.var(dim=0, correction=0)
+        return self._variances[samples]
 
     def average_buffers(self, buffers: Tensor, comm: Communicator) -> Tensor:
         """Running statistics [b] of all learners pooled: means, and variances as E[x^2] - E[x]^2.

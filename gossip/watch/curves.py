@@ -18,6 +18,7 @@ from gossip.report.series import (
     smooth_loss,
     smooth_rate,
 )
+from gossip.report.table import head
 from gossip.watch.grid import braille, dots, marks
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -87,7 +88,7 @@ def _panel(name: str, runs: list[Run], width: int, look: Look) -> Text:
     is_log = name != "alpha_e/alpha"
     curves = [_thinned(*_CURVES[name](run)) for run in runs]
     shown = np.concatenate([values[np.isfinite(values)] for _, values in curves])
-    title = Text(" " * _LABEL + name + (", log axis" if is_log else ""), style="bold")
+    title = Text(" " * _LABEL + head(name, runs) + (", log axis" if is_log else ""), style="bold")
     if not len(shown):
         title.append(": not recorded, or zero", style="dim")
         return title

@@ -109,7 +109,7 @@ def labels_far_away():
 
 
 def float_labels():
-    return halves(X, Y / 2)
+    return halves(X, np.where(Y > 0, np.nan, Y))
 
 
 def text_labels():
@@ -162,7 +162,7 @@ REFUSED = {
     nan: "floats that are all finite",
     labels_below_zero: "labels are int64 from -1 to 1",
     labels_far_away: "labels are int64 from 1000000000 to",
-    float_labels: "labels are float64 from 0.0 to 1.0",
+    float_labels: "labels are float64, and not all finite",
     text_labels: "give integers that count from 0",
     raising: "cannot be made: OSError: disk on fire (odd_functions.py, line",
     exiting: "cannot be made: SystemExit: 2",

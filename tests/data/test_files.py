@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from gossip import run, trace
 from gossip.data import CorruptDataError, load
@@ -48,13 +48,38 @@ def test_of_one_table_every_fifth_of_a_class_is_held_out_and_texts_are_classes(t
     [
         ({"c": ["x"] * 20}, "column 'c' is string"),
         ({"c": [None] + [1.0] * 19}, "column 'c' has cells without a value"),
-        ({"label": [0.5] * 20}, "neither whole numbers nor texts"),
-        ({"label": [None] + [1] * 19}, "neither whole numbers nor texts"),
+        ({"label": [None] + [0.5] * 19}, "neither numbers nor texts, or none in places"),
+        ({"label": [None] + [1] * 19}, "neither numbers nor texts, or none in places"),
     ],
 )
 def test_tables_of_something_else_are_refused(tmp_path, columns, message):
     table(tmp_path / "mine.parquet", **columns)
     with pytest.raises(UserError, match=message):
+        load("mine", tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_real_numbers_are_to_be_predicted_and_every_fifth_of_their_order_is_held_out(
+    tmp_path, ending
+):
+    labels = DRAWS.standard_normal(20)
+    inputs = table(tmp_path / "mine.parquet", labels=labels)
+    if ending == "csv":
+        csv.write_csv(parquet.read_table(tmp_path / "mine.parquet"), tmp_path / "mine.csv")
+        (tmp_path / "mine.parquet").unlink()
+    found = load("mine", tmp_path)
+    assert found.are_numbers
+    assert found.num_classes == 1
+    np.testing.assert_array_equal(
+        np.sort(found.test_labels[:, 0]), np.sort(labels)[::5].astype("f4")
+    )
+    for x, y in zip(found.train_inputs, found.train_labels, strict=True):
+        assert y == np.float32(labels[(inputs == x).all(1)])
+
+
+def test_a_csv_that_is_no_table_is_refused(tmp_path):
+    (tmp_path / "mine.csv").write_text("a,label\n1,2\n1,2,3\n")
+    with pytest.raises(CorruptDataError, match="not a CSV table"):
         load("mine", tmp_path)
 
 

@@ -61,7 +61,7 @@ def test_tokens_survive_the_cache(dataset):
         (TOKENS, NEXT[:2], "the same N"),
         (TOKENS, NEXT[..., None], "for sequences"),
         (TOKENS, NEXT - 1, "labels are int64 from -1 to 3: give integers that count from 0"),
-        (TOKENS, NEXT / 2, "labels are float64"),
+        (TOKENS, np.where(NEXT > 1, np.nan, 0), "labels are float64, and not all finite"),
     ],
 )
 def test_what_is_no_sequence_of_tokens_is_one_sentence(inputs, labels, message):

@@ -11,7 +11,7 @@ from gossip.report.figures import study_figure, svg
 from gossip.report.page.graphs import graphs, spectrum
 from gossip.report.page.points import MOST_POINTS, curves
 from gossip.report.runs import Run, heading
-from gossip.report.table import cells, cells_shown
+from gossip.report.table import cells, cells_shown, head
 from gossip.storage import folder as run_folder
 from gossip.storage.tables import flat
 
@@ -39,7 +39,7 @@ def page(runs: list[Run]) -> str:
         title=html.escape(heading(runs) or "gossip"),
         css=_part("page.css"),
         js=_part("page.js"),
-        head="".join(f"<th>{html.escape(name)}" for name in shown),
+        head="".join(f"<th>{html.escape(head(name, runs))}" for name in shown),
         rows="\n".join(f"<tr>{_cells(row, shown)}</tr>" for row in rows),
         note=_note(runs),
         figure=svg(study_figure(runs)),
