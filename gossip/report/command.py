@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from topologies.terminal import lossy_output
 _WIDTH_OF_A_FILE = 160
 _EXPORT_SECONDS = 600.0
 """What the last rows of a run may take at most."""
+_STOPPED = 130
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 
@@ -46,6 +48,11 @@ class Options:
     compare, their data as CSV, topologies and configurations."""
     export: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(TRACKERS))] = ()
     """Send the traces to these experiment trackers, whole."""
+    live: bool = False
+    """Serve the page to a browser on this machine, with what is new every 5 seconds, until Ctrl-C
+    (exit code 130); nothing is written."""
+    port: Annotated[int, tyro.conf.arg(metavar="INT")] = 8765
+    """Where --live listens; 0: any port that is free."""
 
 
 def report(
@@ -103,9 +110,14 @@ def report(
 
 @lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code is 2, after one sentence on stderr, if the user is wrong."""
+    """Run the command; the exit code is 2, after one sentence on stderr, if the user is wrong.
+
+    It is 130 where Ctrl-C has ended what was served.
+    """
     options = tyro.cli(Options, args=argv, prog="python -m gossip.report")
     try:
+        if options.live:
+            _serve(options)
         report(
             options.runs,
             csv=options.csv,
@@ -116,7 +128,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return _STOPPED
     return 0
+
+
+def _serve(options: Options) -> None:
+    """Serve the page until Ctrl-C."""
+    from gossip.report.live import serve
+
+    if options.csv or options.figure or options.html or options.export:
+        raise UserError("--live writes nothing: leave away --csv, --figure, --html and --export")
+    if not options.runs:
+        raise UserError("no run given: name run folders, as in gossip.report runs/A --live")
+    serve(options.runs, options.port, partial(print, flush=True))
 
 
 def _write(runs: list[Run], figure: Path, csv: Path | None, html: Path | None) -> list[Path]:

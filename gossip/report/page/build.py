@@ -5,7 +5,7 @@ import json
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gossip.report.figures import study_figure, svg
 from gossip.report.page.graphs import graphs, spectrum
@@ -29,18 +29,24 @@ def write_html(runs: list[Run], path: Path) -> Path:
     return path
 
 
-def page(runs: list[Run]) -> str:
-    """The page as text."""
-    rows = [cells(run) for run in runs]
-    shown = cells_shown(rows)
+def page(runs: list[Run], *, every: int = 0) -> str:
+    """The page as text.
+
+    Args:
+        runs: what it shows.
+        every: after how many seconds it asks whoever serves it for what is new; 0: never.
+    """
     drawn = graphs(runs)
-    data = {"runs": curves(runs), "spectra": [spectrum(one) for one in drawn]}
+    found = numbers(runs)
+    data = found | {"spectra": [spectrum(one) for one in drawn], "every": every}
+    refresh = f'<noscript><meta http-equiv="refresh" content="{every}"></noscript>'
     return Template(_part("page.html")).substitute(
         title=html.escape(heading(runs) or "gossip"),
         css=_part("page.css"),
         js=_part("page.js"),
-        head="".join(f"<th>{html.escape(head(name, runs))}" for name in shown),
-        rows="\n".join(f"<tr>{_cells(row, shown)}</tr>" for row in rows),
+        refresh=refresh if every else "",
+        head="".join(f"<th>{html.escape(name)}" for name in found["head"]),
+        rows="\n".join(f"<tr>{_cells(row)}</tr>" for row in found["rows"]),
         note=_note(runs),
         figure=svg(study_figure(runs)),
         topologies=_topologies(drawn),
@@ -48,6 +54,17 @@ def page(runs: list[Run]) -> str:
         # "</script>" in a text would end the element: there is no "<" in it then.
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     )
+
+
+def numbers(runs: list[Run]) -> dict[str, Any]:
+    """What changes while runs go on: their curves, and the table's heads and rows of texts."""
+    rows = [cells(run) for run in runs]
+    shown = cells_shown(rows)
+    return {
+        "runs": curves(runs),
+        "head": [head(name, runs) for name in shown],
+        "rows": [[row[name] for name in shown] for row in rows],
+    }
 
 
 def _note(runs: list[Run]) -> str:
@@ -73,8 +90,8 @@ def _topologies(drawn: "list[Topology]") -> str:
     return "<h2>Topology</h2>\n" + "\n".join(parts)
 
 
-def _cells(row: dict[str, str], shown: list[str]) -> str:
-    return "".join(f"<td>{html.escape(row[name])}" for name in shown)
+def _cells(row: list[str]) -> str:
+    return "".join(f"<td>{html.escape(text)}" for text in row)
 
 
 def _details(run: Run) -> str:

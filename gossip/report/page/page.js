@@ -387,6 +387,7 @@ function save(text, name) {
 
 function runsBar() {
   const bar = document.getElementById("runs");
+  bar.replaceChildren();
   data.runs.forEach((run, i) => {
     const label = checkbox(bar, "", !hidden.has(run.label), (on) => {
       on ? hidden.delete(run.label) : hidden.add(run.label);
@@ -410,6 +411,37 @@ function another(column) {
   figure.draw();
 }
 
+// ---- runs that go on
+
+function table() {
+  const [head, body] = document.querySelectorAll("thead tr, tbody");
+  head.replaceChildren();
+  body.replaceChildren();
+  for (const name of data.head) add(head, "th", {}, name);
+  for (const row of data.rows) {
+    const line = add(body, "tr");
+    for (const text of row) add(line, "td", {}, text);
+  }
+}
+
+async function refresh() {
+  const said = document.getElementById("live");
+  said.hidden = false;
+  try {
+    const answer = await fetch("data.json");
+    if (!answer.ok) throw new Error(await answer.text());
+    const before = data.runs.map((run) => run.label).join("\n");
+    Object.assign(data, await answer.json());
+    if (data.runs.map((run) => run.label).join("\n") !== before) runsBar();
+    table();
+    redraw();
+    said.textContent = `as of ${new Date().toLocaleTimeString()}`;
+  } catch (error) {
+    said.textContent = `no news: ${error.message}`;
+  }
+  setTimeout(refresh, 1000 * data.every);
+}
+
 function start() {
   document.getElementById("picture").open = false;
   document.getElementById("curves").hidden = false;
@@ -424,6 +456,7 @@ function start() {
     button.hidden = false;
     button.addEventListener("click", () => save("k,real,imaginary\n" + rows.join(""), label));
   }
+  if (data.every) setTimeout(refresh, 1000 * data.every);
 }
 
 start();
