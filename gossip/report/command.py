@@ -48,6 +48,10 @@ class Options:
     compare, their data as CSV, topologies and configurations."""
     export: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(TRACKERS))] = ()
     """Send the traces to these experiment trackers, whole."""
+    phase: Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="SETTING SETTING")] = None
+    """Draw a phase diagram of a sweep to phase.png beside the picture, and write phase.csv: two
+    settings, for example lr topology, against the share of runs that diverged and the mean test
+    error of the others; in the page, too."""
     live: bool = False
     """Serve the page to a browser on this machine, with what is new every 5 seconds, until Ctrl-C
     (exit code 130); nothing is written."""
@@ -62,6 +66,7 @@ def report(
     figure: Path | None = None,
     html: Path | None = None,
     export: Sequence[str] = (),
+    phase: tuple[str, str] | None = None,
     console: Console | None = None,
 ) -> list[Path]:
     """Print the table of the runs in `paths` and write their picture and what else is asked for.
@@ -72,6 +77,7 @@ def report(
         figure: where the picture goes; by default figure.png in the folder of the run or study,
             or in the current one if the runs do not lie in one folder.
         html: where the page goes.
+        phase: two settings, whose diagram goes to phase.png and phase.csv beside the picture.
         export: trackers that get the traces, of `gossip.trackers.TRACKERS`.
         console: where the table goes; stdout by default.
 
@@ -100,7 +106,7 @@ def report(
             rows = run.trace.num_rows
             message = f"{run.folder}: the end of its trace is torn; its {rows} whole rows are used"
             console.print(message, markup=False, style="yellow", soft_wrap=True)
-    written = _write(runs, figure or _default_figure(runs), csv, html)
+    written = _write(runs, figure or _default_figure(runs), csv, html, phase)
     for name in export:
         console.print(f"{name}: {_exported(runs, name)} of {len(runs)} runs exported")
     for path in written:
@@ -124,6 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             figure=options.figure,
             html=options.html,
             export=options.export,
+            phase=options.phase,
         )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -141,18 +148,29 @@ def _serve(options: Options) -> None:
         raise UserError("--live writes nothing: leave away --csv, --figure, --html and --export")
     if not options.runs:
         raise UserError("no run given: name run folders, as in gossip.report runs/A --live")
-    serve(options.runs, options.port, partial(print, flush=True))
+    serve(options.runs, options.port, options.phase, partial(print, flush=True))
 
 
-def _write(runs: list[Run], figure: Path, csv: Path | None, html: Path | None) -> list[Path]:
+def _write(
+    runs: list[Run],
+    figure: Path,
+    csv: Path | None,
+    html: Path | None,
+    settings: tuple[str, str] | None,
+) -> list[Path]:
     # Not at once: matplotlib takes a second to load.
-    from gossip.report import export, figures, page
+    from gossip.report import export, figures, page, phase
 
+    diagram = phase.phase(runs, *settings) if settings else None
     written = [figures.save(figures.study_figure(runs), figure)]
     if csv:
         written.append(export.write_csv(runs, csv))
     if html:
-        written.append(page.write_html(runs, html))
+        written.append(page.write_html(runs, html, diagram))
+    if diagram:
+        beside = figure.with_name("phase.csv")
+        run_folder.write_text(beside, phase.as_csv(diagram))
+        written += [figures.save(phase.draw(diagram), figure.with_name("phase.png")), beside]
     return written
 
 

@@ -9,6 +9,7 @@ from threading import Lock
 
 from gossip.errors import UserError
 from gossip.report.page.build import numbers, page
+from gossip.report.phase import phase
 from gossip.report.runs import Run, load_runs
 
 HOST = "127.0.0.1"
@@ -26,6 +27,7 @@ class Server(ThreadingHTTPServer):
     Args:
         paths: run or study folders.
         port: where it listens; 0: any that is free.
+        settings: two, of a phase diagram.
 
     Raises:
         UserError: there is no such port, or it is in use.
@@ -33,8 +35,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, paths: Sequence[Path], port: int) -> None:
-        self._paths, self._turn = paths, Lock()
+    def __init__(
+        self, paths: Sequence[Path], port: int, settings: tuple[str, str] | None = None
+    ) -> None:
+        self._paths, self._settings, self._turn = paths, settings, Lock()
         try:
             super().__init__((HOST, port), _Answer)
         except OSError as error:
@@ -53,7 +57,7 @@ class Server(ThreadingHTTPServer):
     def answer(self, path: str) -> tuple[int, str, str]:
         """Status, type and text for a path."""
         makers: dict[str, tuple[str, Callable[[list[Run]], str]]] = {
-            "/": ("text/html", lambda runs: page(runs, every=EVERY)),
+            "/": ("text/html", self._page),
             "/data.json": ("application/json", lambda runs: json.dumps(numbers(runs))),
         }
         if path not in makers:
@@ -65,16 +69,20 @@ class Server(ThreadingHTTPServer):
         except UserError as error:  # a folder that is just being made, or is gone
             return 503, "text/plain", f"{error}\n"
 
+    def _page(self, runs: list[Run]) -> str:
+        diagram = phase(runs, *self._settings) if self._settings else None
+        return page(runs, diagram, every=EVERY)
+
 
 class _Answer(BaseHTTPRequestHandler):
-    server: Server
     timeout = 30
 
     def do_GET(self) -> None:
         """Answer a browser."""
         if self.headers.get("Host", "").rpartition(":")[0] not in _NAMES:
-            self.send_error(403, f"call it {self.server.url}")
+            self.send_error(403, f"call it {HOST}")
             return
+        assert isinstance(self.server, Server)
         status, kind, text = self.server.answer(self.path.partition("?")[0])
         body = text.encode()
         self.send_response(status)
@@ -91,7 +99,12 @@ class _Answer(BaseHTTPRequestHandler):
         """Say nothing of each request."""
 
 
-def serve(paths: Sequence[Path], port: int, say: Callable[[str], object] = print) -> None:
+def serve(
+    paths: Sequence[Path],
+    port: int,
+    settings: tuple[str, str] | None = None,
+    say: Callable[[str], object] = print,
+) -> None:
     """Serve the page of the runs in `paths` until Ctrl-C.
 
     Raises:
@@ -99,6 +112,6 @@ def serve(paths: Sequence[Path], port: int, say: Callable[[str], object] = print
         UserError: no run, an unreadable file, or a port that cannot be had.
     """
     load_runs(paths)
-    with Server(paths, port) as server:
+    with Server(paths, port, settings) as server:
         say(f"{time.strftime('%H:%M:%S')} {server.url} (until Ctrl-C)")
         server.serve_forever()

@@ -106,6 +106,12 @@ def apart_from_seed(runs: list[Run]) -> list[str]:
     ]
 
 
+def settings_that_differ(runs: list[Run]) -> list[str]:
+    """Last names of the settings that are not the same in all runs, the algorithm first."""
+    keys = _differing([flat(run.config) for run in runs])
+    return list(dict.fromkeys(key.split(".")[-1] for key in keys))
+
+
 def heading(runs: list[Run]) -> str:
     """What the runs have in common, in one line."""
     forms = {

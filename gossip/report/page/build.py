@@ -6,10 +6,12 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from gossip.report.figures import study_figure, svg
 from gossip.report.page.graphs import graphs, spectrum
 from gossip.report.page.points import MOST_POINTS, curves
+from gossip.report.phase import Phase, as_csv, draw
 from gossip.report.runs import Run, heading
 from gossip.report.table import cells, cells_shown, head
 from gossip.storage import folder as run_folder
@@ -19,21 +21,22 @@ if TYPE_CHECKING:
     from topologies.topology import Topology
 
 
-def write_html(runs: list[Run], path: Path) -> Path:
+def write_html(runs: list[Run], path: Path, diagram: Phase | None = None) -> Path:
     """Write the page of `runs`: it needs no other file, and without JavaScript it can be read.
 
     Raises:
         UserError: the file cannot be written.
     """
-    run_folder.write_text(path, page(runs))
+    run_folder.write_text(path, page(runs, diagram))
     return path
 
 
-def page(runs: list[Run], *, every: int = 0) -> str:
+def page(runs: list[Run], diagram: Phase | None = None, *, every: int = 0) -> str:
     """The page as text.
 
     Args:
         runs: what it shows.
+        diagram: of their phases, if wanted.
         every: after how many seconds it asks whoever serves it for what is new; 0: never.
     """
     drawn = graphs(runs)
@@ -49,6 +52,7 @@ def page(runs: list[Run], *, every: int = 0) -> str:
         rows="\n".join(f"<tr>{_cells(row)}</tr>" for row in found["rows"]),
         note=_note(runs),
         figure=svg(study_figure(runs)),
+        phase="" if diagram is None else _phase(diagram),
         topologies=_topologies(drawn),
         configs="\n".join(_details(run) for run in runs),
         # "</script>" in a text would end the element: there is no "<" in it then.
@@ -73,6 +77,15 @@ def _note(runs: list[Run]) -> str:
     return (
         f"A curve has at most {MOST_POINTS} points here, the least and the largest of each "
         "stretch: gossip.report --csv writes every row."
+    )
+
+
+def _phase(diagram: Phase) -> str:
+    """A section with the picture, and its numbers to be saved."""
+    return (
+        f'<h2>Phase diagram</h2>\n<div class="drawn">{svg(draw(diagram))}</div>\n'
+        f'<p><a download="phase.csv" href="data:text/csv,{quote(as_csv(diagram))}">its numbers as '
+        "CSV</a></p>"
     )
 
 
