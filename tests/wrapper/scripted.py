@@ -20,6 +20,7 @@ class Scripted:
     def __init__(self, n: int, c: float = 1.0) -> None:
         self.n, self.c = n, c
         self.hosted, self.process, self.processes = range(1), 0, 1
+        self.backend = "scripted"
         self.traffic = Traffic()
         self.mixed: list[csr_array] = []
         self.under_way = 0

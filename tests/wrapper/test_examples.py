@@ -124,6 +124,15 @@ def test_the_resnet_runs(alone):
     assert text.startswith("epoch 1: accuracy ")
 
 
+@pytest.mark.slow  # the compiler takes most of it
+@pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="no C++ compiler")
+def test_a_compiled_loop_learns():
+    text = output(sys.executable, "examples/compiled.py", "--epochs", "3")
+    ((n, accuracy),) = re.findall(r"n = (\d+), inductor: ([\d.]+)%", text)
+    assert n == "1"
+    assert float(accuracy) > 60
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not installed("skorch"), reason="skorch is not installed")
 def test_a_grid_search_in_two_processes_over_batches_that_grow(alone, tmp_path):
