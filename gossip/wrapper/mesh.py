@@ -1,5 +1,6 @@
 """Learners of several processes, as a communicator between them."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,26 @@ class Meshed:
         at, of, numbers = zip(*lifted, strict=True)
         size = len(self._places)
         return csr_array((numbers, (at, of)), shape=(size, size))
+
+    def agree(self, facts: Mapping[str, object]) -> None:
+        """Refuse facts that the processes of one place do not have in common. Collective.
+
+        Raises:
+            UserError: of the first; on all processes.
+        """
+        everyone = self.share(dict(facts))
+
+        def compare() -> None:
+            for ranks in self._places:
+                for name, value in everyone[ranks[0]].items():
+                    others = [everyone[rank].get(name) for rank in ranks]
+                    if any(other != value for other in others):
+                        raise UserError(
+                            f"processes {ranks} have the same part of each learner, and disagree "
+                            f"about {name}: {', '.join(map(str, others))}; shard all learners alike"
+                        )
+
+        on_all(self._world, compare)
 
     def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """W X, of the part that is here."""

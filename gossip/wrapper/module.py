@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gossip.algorithms import Algorithm
 from gossip.comm.base import Communicator, Traffic
 from gossip.comm.compressing import compressing
-from gossip.comm.startup.together import agree, on_all
+from gossip.comm.startup.together import on_all
 from gossip.compress import Operator
 from gossip.errors import UserError, one_of
 from gossip.wrapper import saving, statistics
@@ -94,7 +94,7 @@ class Gossip(nn.Module):
         mesh: where a learner has several processes and its module is sharded among them
             (`fully_shard`): the dimension of the DeviceMesh along which learners differ, so the
             processes that have the same part of each. Sums that belong to a learner are taken over
-            its processes. For dpsgd; all processes have to have equally many numbers.
+            its processes. For dpsgd.
         options: of the algorithm, such as every=100.
 
     Raises:
@@ -164,8 +164,9 @@ class Gossip(nn.Module):
             wire=wire,
         )
         agree_on_tensors(comm, _tensors(module), flat.ties)
-        if mesh is not None:
-            agree(comm, {f"shard of {k}": str(size) for k, size in sizes(_tensors(module)).items()})
+        if isinstance(comm, Meshed):
+            comm.agree({f"shard of {k}": size for k, size in sizes(_tensors(module)).items()})
+            flat.widen(map(max, zip(*comm.share(flat.widths), strict=True)))
         rows = flat.rows()
         frozen = (p for p in module.parameters() if not p.requires_grad)
         broadcast(comm, map(shard, chain(rows, frozen, module.buffers())))

@@ -40,17 +40,21 @@ def broadcast(comm: Communicator, tensors: Iterable[Tensor]) -> None:
     """Give all learners the numbers of learner 0, exactly, whatever their dtype. Collective.
 
     As a mixing step with W_j0 = 1 and 0 elsewhere. What cannot be mixed goes as bytes, each of
-    them a float.
+    them a float. Shards may have different sizes: they travel as the largest.
     """
     w = csr_array(np.eye(1, comm.n).repeat(comm.n, axis=0))
-    for tensor in tensors:
-        if not tensor.numel():
+    tensors = list(tensors)
+    widths = map(max, zip(*comm.share([tensor.numel() for tensor in tensors]), strict=True))
+    for tensor, width in zip(tensors, widths, strict=True):
+        if not width:
             continue
         flat = tensor.detach().reshape(-1)
         numbers = flat if flat.dtype in MIXABLE else flat.view(torch.uint8).float()
+        row = numbers.new_zeros(1, width * (1 if numbers is flat else flat.element_size()))
         # What the others have may be infinite (masks), and 0 times that is not a number.
-        row = numbers if comm.process == 0 else torch.zeros_like(numbers)
-        first = comm.start_mix(row.reshape(1, -1).contiguous(), w)()[0]
+        if comm.process == 0:
+            row[0, : len(numbers)] = numbers
+        first = comm.start_mix(row, w)()[0, : len(numbers)]
         if flat.dtype not in MIXABLE:
             first = first.to(torch.uint8).view(flat.dtype)
         tensor.detach().copy_(first.view(tensor.shape))

@@ -87,9 +87,23 @@ class Weights:
         """From now on a wrapper averages these, and no other may."""
         _averaged.add(self)
 
+    @property
+    def widths(self) -> list[int]:
+        """Numbers of the parameters in each row."""
+        return [layers[-1].stop for layers in self.layers]
+
+    def widen(self, widths: Iterable[int]) -> None:
+        """Give the rows places behind their numbers, which are 0: other shards have more."""
+        self.like = [
+            like[:, :1].expand(1, width) if like.numel() else like.new_zeros(()).expand(1, width)
+            for like, width in zip(self.like, widths, strict=True)
+        ]
+
     def rows(self, new: Callable[[Tensor], Tensor] = torch.empty_like) -> list[Tensor]:
         """A copy, [1, d] for each dtype and device, in memory that is `new` for one like these."""
         rows = [new(like) for like in self.like]
+        for row, width in zip(rows, self.widths, strict=True):
+            row[:, width:] = 0
         torch._foreach_copy_([slot.part(rows) for slot in self.owners.values()], self._tensors())
         return rows
 

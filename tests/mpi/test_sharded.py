@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard
 from torch.nn.functional import mse_loss
 
 import gossip
@@ -45,24 +46,24 @@ def mesh():
             dist.destroy_process_group(group)
 
 
-def module(seed: int = 0) -> nn.Module:
+def module(seed: int = 0, hidden: int = 8, out: int = 4) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)).double()
+        return nn.Sequential(nn.Linear(6, hidden), nn.Tanh(), nn.Linear(hidden, out)).double()
 
 
-def sharded(mesh, seed: int = 0) -> nn.Module:
-    made = module(seed)
+def sharded(mesh, seed: int = 0, **sizes: int) -> nn.Module:
+    made = module(seed, **sizes)
     for part in (*(p for p in made if isinstance(p, nn.Linear)), made):
         fully_shard(part, mesh=mesh["shard"])
     return made
 
 
-def batch(t: int, learner: int) -> tuple[Tensor, Tensor]:
+def batch(t: int, learner: int, out: int = 4) -> tuple[Tensor, Tensor]:
     draw = torch.Generator().manual_seed(100 * t + learner)
     return (
         torch.randn(BATCH, 6, dtype=torch.float64, generator=draw),
-        torch.randn(BATCH, 4, dtype=torch.float64, generator=draw),
+        torch.randn(BATCH, 4, dtype=torch.float64, generator=draw)[:, :out],
     )
 
 
@@ -73,23 +74,24 @@ def step(model: nn.Module, optimizer, x: Tensor, y: Tensor) -> None:
     optimizer.step()
 
 
-def walk(model: Gossip, optimizer, mesh, steps: range) -> None:
+def walk(model: Gossip, optimizer, mesh, steps: range, out: int = 4) -> None:
     """This process's share of each batch of its learner."""
     learner, place = mesh.get_coordinate()
     share = slice(place * BATCH // SHARDS, (place + 1) * BATCH // SHARDS)
     for t in steps:
-        x, y = batch(t, learner)
+        x, y = batch(t, learner, out)
         step(model, optimizer, x[share], y[share])
 
 
-def expected(order: str, optimizer: str, steps: int) -> list[dict[str, Tensor]]:
+def expected(order: str, optimizer: str, steps: int, **sizes: int) -> list[dict[str, Tensor]]:
     """Both learners' weights, by the formula on whole modules."""
-    learners = [module() for _ in range(LEARNERS)]
+    learners = [module(**sizes) for _ in range(LEARNERS)]
+    out = sizes.get("out", 4)
     optimizers = [OPTIMIZERS[optimizer](m.parameters()) for m in learners]
     for t in range(steps):
         before = [deepcopy(m.state_dict()) for m in learners]
         for j, m in enumerate(learners):
-            step(m, optimizers[j], *batch(t, j))
+            step(m, optimizers[j], *batch(t, j, out))
         after = [deepcopy(m.state_dict()) for m in learners]
         sent = after if order == "atc" else before
         for j, m in enumerate(learners):
@@ -112,13 +114,24 @@ def assert_equal(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
         torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("order", "optimizer"), [("awc", "momentum"), ("atc", "adamw")])
-def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, order, optimizer):
-    model = Gossip(
-        sharded(mesh, seed=mesh.get_local_rank("learner")), W, order=order, mesh=mesh["learner"]
-    )
-    walk(model, OPTIMIZERS[optimizer](model.parameters()), mesh, range(8))
-    learners = expected(order, optimizer, 8)
+ODD = {"hidden": 5, "out": 1}
+"""Of two shards one has 3 rows and the other 2; of one row the other has nothing."""
+
+
+@pytest.mark.parametrize(
+    ("order", "optimizer", "sizes"),
+    [
+        ("awc", "momentum", {}),
+        ("atc", "adamw", {}),
+        ("awc", "adamw", ODD),
+        ("atc", "momentum", ODD),
+    ],
+)
+def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, order, optimizer, sizes):
+    seed = mesh.get_local_rank("learner")
+    model = Gossip(sharded(mesh, seed, **sizes), W, order=order, mesh=mesh["learner"])
+    walk(model, OPTIMIZERS[optimizer](model.parameters()), mesh, range(8), sizes.get("out", 4))
+    learners = expected(order, optimizer, 8, **sizes)
     learner, _ = mesh.get_coordinate()
     assert (model.comm.n, model.comm.process) == (LEARNERS, learner)
     assert_equal(whole(model), learners[learner])
@@ -179,8 +192,13 @@ def test_what_is_not_supported_is_refused(mesh):
     with pytest.raises(UserError, match="learners of several processes"):
         gossip.record(model, "nowhere")
     if SHARDS == 2:
-        odd = fully_shard(nn.Linear(4, 5).double(), mesh=mesh["shard"])
-        with pytest.raises(UserError, match=r"disagree about shard of weight: 12 .*8 "):
+        dimension = mesh.get_local_rank("learner")
+        odd = fully_shard(
+            nn.Linear(4, 5, bias=False).double(),
+            mesh=mesh["shard"],
+            shard_placement_fn=lambda _: Shard(dimension),
+        )
+        with pytest.raises(UserError, match=r"disagree about shard of weight: 12, 10; shard all"):
             Gossip(odd, W, mesh=mesh["learner"])
         with pytest.raises(UserError, match="each has to be in one place"):
             Gossip(sharded(mesh), W, mesh=mesh[("learner", "shard")[RANK % 2]])
