@@ -8,7 +8,17 @@ import pytest
 
 from tests.docs import pages
 
-GENERATED = ("runs/", "bench/", "step-", ".step-", ".trace", "checkpoint/", "RUN/", "dist/")
+GENERATED = (
+    "runs/",
+    "bench/",
+    "step-",
+    ".step-",
+    ".trace",
+    "checkpoint/",
+    "RUN/",
+    "dist/",
+    "phase.",
+)
 """Beginnings of names of files that a run writes, not the repository."""
 SUFFIXES = (".py", ".md", ".toml", ".csv", ".txt", ".png", ".sh", ".yml")
 
