@@ -15,6 +15,7 @@ from gossip.algorithms import Algorithm, Gradient, Rate, State, Step
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.comm.shutdown.position import Position
+from gossip.loop import step_times
 from gossip.loop.end_of_step import Agreement, EndOfStep, Keep, Record, Unstopped
 from gossip.loop.evaluation import finish, measured
 from gossip.loop.nonfinite import counted, note
@@ -65,6 +66,7 @@ def train(
         while live.rates.progress < 1 and not outcome.verdict.hopeless:
             t = position.step = live.state.step
             rate = step_rate(study, live, t)
+            before_gradient = clock.seconds["gradient"]
             with clock("data"):
                 inputs, labels = study.task.train.batch(live.indices(t))
             gradient = clock.timed("gradient", step_gradient(study, live, t, inputs, labels))
@@ -77,6 +79,7 @@ def train(
             before, outcome.state = live.state, state
             live.losses.append(step.losses.expand(len(comm.hosted)))
             note(study, live, step)
+            step_times.note(study, live, before_gradient)
             done = live.rates.progress >= 1
             moment = partial(
                 _moment, algorithm, before, step, state, inputs, labels, study, live.flat_spread
@@ -191,8 +194,10 @@ def _observe(study: Study, live: Live, moment: Moment) -> TraceRows:
     skips = counted(study, live, moment.step)
     values = measured(study, live, moment)
     rows: TraceRows = [
-        {"step": t, "epoch": study.sampler.epoch(t), "train_loss": loss}
-        for t, loss in zip(steps, mean_losses, strict=True)
+        {"step": t, "epoch": study.sampler.epoch(t), "train_loss": loss} | times
+        for t, loss, times in zip(
+            steps, mean_losses, step_times.rows(study, live, len(steps)), strict=True
+        )
     ]
     if live.growth is not None:
         more = live.growth.rows(study.sampler.num_samples)

@@ -184,6 +184,11 @@ def check(study: Study) -> None:
             f"ad-psgd with damping {study.config.damping.damping}: learners that wait for nobody "
             "have no update at which all batches grow; use --damping none, or dpsgd"
         )
+    if study.config.monitoring.step_times:
+        raise UserError(
+            "ad-psgd with --step-times: learners that wait for nobody have no step in common, and "
+            "no table of its times; record them with another algorithm"
+        )
     if study.config.compute.scales_loss:
         raise UserError(
             "ad-psgd with amp fp16: learners that wait for nobody cannot leave out a step "

@@ -260,6 +260,9 @@ class Monitoring:
     single_learners: bool = False
     """Judge every learner's own model on the test set besides the mean one: least, mean and
     largest error."""
+    step_times: bool = False
+    """Write what each learner's gradient took at each step into the trace: gossip.simulate
+    --step-times replays it."""
     log: Annotated[tuple[str, ...], names(TRACKERS)] = ()
     """Experiment trackers that get the trace's rows, too; one that is not installed, offline
     or slow neither stops nor slows the run."""

@@ -28,6 +28,8 @@ OPTIMIZER = "optimizer/"
 """Before the names of an optimizer's state in a snapshot."""
 METHOD = "method/"
 """Before those of what the method itself keeps of each learner."""
+PENDING = ("losses", "skipped", "gradient_seconds")
+"""What `Live` keeps of steps that no row of the trace has yet."""
 
 
 @dataclass
@@ -58,6 +60,8 @@ class Live:
     one row stands for all, as another process may host them when the run goes on."""
     skipped: list[Tensor] = field(default_factory=list)
     """Which learners those steps left out, [local] each; empty where that cannot be."""
+    gradient_seconds: list[Tensor] = field(default_factory=list)
+    """What those steps' gradients took, [local] each; empty where that is not wanted."""
     failure: tuple[int, str] | None = None
     """The step at which something happened that ends the run, and a sentence."""
 
@@ -129,8 +133,8 @@ def snapshot(live: Live, study: Study, algorithm: Startable) -> Snapshot:
     shared = shared | (own if algorithm.shared else {})
     if live.buffers is not None:
         rows["buffers"] = live.buffers
-    for name, pending in (("losses", live.losses), ("skipped", live.skipped)):
-        if pending:
+    for name in PENDING:
+        if pending := getattr(live, name):
             rows[name] = torch.stack(pending, dim=1)
     facts = {
         **numbers,
@@ -180,8 +184,8 @@ def _restore(live: Live, start: Snapshot, *, shared: bool) -> None:
         live.buffers = _like(start.rows["buffers"], live.buffers, "buffers")
     if live.loss_scale is not None:
         live.loss_scale = LossScale(**facts["loss_scale"])
-    live.losses = _columns(start, "losses", x.device)
-    live.skipped = _columns(start, "skipped", x.device)
+    for name in PENDING:
+        setattr(live, name, _columns(start, name, x.device))
     live.monitor.window.seen = [(int(t), float(v)) for t, v in facts["window"]]
     outcome.verdict.restore(facts["verdict"])
     outcome.clock.restore(facts["seconds"])

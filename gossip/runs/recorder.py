@@ -11,7 +11,7 @@ from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.config import to_tables
 from gossip.config.places import keep_copy
-from gossip.loop import growth, workers
+from gossip.loop import growth, step_times, workers
 from gossip.loop.evaluation import LEARNERS
 from gossip.loop.outcome import COLUMNS, OF_NUMBERS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
@@ -76,6 +76,8 @@ class Recorder:
                 columns = (*columns, *growth.COLUMNS)
             if self._study.config.monitoring.single_learners:
                 columns = (*columns, *LEARNERS)
+            if self._study.config.monitoring.step_times:
+                columns = (*columns, *step_times.columns(self._study.comm.n))
             if self._study.config.damping.samples_per_worker:
                 columns = (*columns, workers.COLUMN)
             self._open((*columns, *self._columns))

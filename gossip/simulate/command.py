@@ -91,8 +91,9 @@ class Command:
     """Its options as key=value."""
     slowness: tuple[float, ...] = ()
     """How much longer a gradient takes on each learner's machine."""
-    step_times: _File = None
-    """Measured seconds [steps, n] (.csv or .npy), instead of --compute and --straggler."""
+    step_times: Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")] = None
+    """Measured seconds instead of --compute and --straggler, from the beginning again when they
+    run out: of a run that gossip.run --step-times made, or a table [steps, n] (.csv or .npy)."""
     fail_every: float = 0.0
     """Mean seconds between two failures of a learner (0: none fails)."""
     repair: float = 60.0

@@ -34,7 +34,7 @@ class Coupled:
     bytes: NDArray[np.float64]
     """What a learner had sent by then, [rows]."""
     gradient: float
-    """c, that was used."""
+    """c, that was used; of times that are replayed, their mean over steps and learners."""
 
     def to(self, target: float) -> tuple[float, float]:
         """Seconds and bytes until the test error is at most `target`; NaN: it never was."""
@@ -68,7 +68,9 @@ def couple(
     steps = run.column("step")
     if not len(steps):
         raise UserError(f"run {run.folder}: its trace has no rows, so there is nothing to time")
-    used = replace(machines, seconds=_measured(run) if seconds is None else seconds)
+    if seconds is None and machines.step_times is None:
+        seconds = _measured(run)
+    used = machines if seconds is None else replace(machines, seconds=seconds)
     name = str(run.setting("algorithm"))
     setting = scenario.setting(name, config, used, row_bytes(run, config), all_reduce=all_reduce)
     # The row after the last step judges the end: it belongs to the same moment.
@@ -76,7 +78,8 @@ def couple(
     timeline = simulate(setting, done)
     rows = np.minimum(steps.astype(np.intp), done - 1)
     sent = timeline.sent_per_step.bytes * (rows + 1)
-    return Coupled(run, done, timeline.last[rows], sent, used.seconds)
+    gradient = used.seconds if used.step_times is None else float(timeline.busy.mean()) / done
+    return Coupled(run, done, timeline.last[rows], sent, gradient)
 
 
 def reachable(coupled: Sequence[Coupled]) -> float:

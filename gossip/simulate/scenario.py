@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from gossip import stragglers
 from gossip.algorithms import pattern as phases
 from gossip.config import Config
+from gossip.simulate import replay
 from gossip.simulate.compute import Compute, Failures
 from gossip.simulate.network import Network
 from gossip.simulate.setting import Mixing, Setting
@@ -27,7 +27,7 @@ class Machines:
     slowness: tuple[float, ...] = ()
     """v_j of each learner's machine; empty: all alike."""
     step_times: Path | None = None
-    """Table [steps, n] of measured seconds, in the place of c and stragglers."""
+    """Run, or table [steps, n], of measured seconds, in the place of c and stragglers."""
     fail_every: float = 0.0
     """Mean seconds between two failures of a learner; 0: none fails."""
     repair: float = 60.0
@@ -41,8 +41,7 @@ class Machines:
         """
         n, straggler, seconds = config.gossip.learners, parts.straggler(config), self.seconds
         if self.step_times is not None:
-            file = [f"file={self.step_times}"]
-            straggler, seconds = stragglers.make("trace", file, n=n, seed=config.seed), 1.0
+            straggler, seconds = replay.step_times(self.step_times, n), 1.0
         failures = Failures(self.fail_every, self.repair, config.seed) if self.fail_every else None
         slowness = np.array(self.slowness or (1.0,), dtype=np.float64)
         return Compute(n, seconds * share, straggler, slowness, failures)
