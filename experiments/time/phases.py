@@ -1,11 +1,7 @@
 """Phase diagrams: who is fastest over bandwidth and latency, by a step and to a target."""
 
-import math
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterator, Mapping
 from statistics import fmean
-
-import numpy as np
 
 from experiments.common.scale import FULL as ALL
 from experiments.common.scale import Scale
@@ -18,7 +14,8 @@ from experiments.time.rows import Row
 from experiments.time.simulated import Step
 from experiments.time.size import Size, study
 from gossip.simulate.network import Network
-from gossip.simulate.presets import uniform
+from gossip.simulate.phase_diagram import Grid, Seconds, diagram
+from gossip.simulate.presets import network
 from gossip.simulate.scenario import Machines
 
 BANDWIDTHS, LATENCIES = (1e7, 1e13), (1e-6, 1e-1)
@@ -27,8 +24,13 @@ COMPUTE, PARAMETERS = 0.1, 25.6e6
 """Of the phase diagrams by seconds per step: ResNet-50."""
 RUN_COMPUTE = 2e-3
 """Seconds of a gradient of the runs to a common target: about what one core takes."""
-AS_FAST = 0.01
-"""Relative difference of seconds that does not count: then the exact average wins."""
+COSTS = {
+    "SSGD, ring": ("SSGD", "ring"),
+    "SSGD, halving-doubling": ("SSGD", "halving-doubling"),
+    "DPSGD, ring": ("DPSGD, ring", "ring"),
+    "DPSGD, one-peer": ("DPSGD, one-peer", "ring"),
+}
+"""Label -> choice and all-reduce; of those as fast the first named wins."""
 TUNED = "lamb"
 """The method of the rivals' study that came to the easier target with 16 learners and with 64."""
 
@@ -37,19 +39,15 @@ def phase(scale: Scale) -> Iterator[Row]:
     """Who is fastest over bandwidth and latency: by a step, and to targets that runs came to."""
     size = study(scale)
     for n in size.phase_learners:
-        costs = {
-            "SSGD, ring": ("SSGD", "ring"),
-            "SSGD, halving-doubling": ("SSGD", "halving-doubling"),
-            "DPSGD, ring": ("DPSGD, ring", "ring"),
-            "DPSGD, one-peer": ("DPSGD, one-peer", "ring"),
-        }
-        for net in _nets(size):
+
+        def seconds(net: Network, n: int = n) -> Mapping[str, float]:
             machines = Machines(network=net, seconds=COMPUTE)
-            seconds = {
+            return {
                 label: Step(choice, n, machines, 4 * PARAMETERS, how=how).seconds(4)
-                for label, (choice, how) in costs.items()
+                for label, (choice, how) in COSTS.items()
             }
-            yield _winner("phase-step", n, net, seconds)
+
+        yield from _rows("phase-step", n, size, seconds)
     yield from _gossip_to_target(scale)
     yield from _one_or_many(size)
 
@@ -71,15 +69,17 @@ def _gossip_to_target(scale: Scale) -> Iterator[Row]:
             reference=goal,
         )
     for n in dict.fromkeys(each.n for each in found):
-        for net in _nets(size):
-            machines = Machines(network=net, seconds=RUN_COMPUTE)
-            seconds = {}
+
+        def seconds(net: Network, n: int = n) -> Mapping[str, float]:
+            machines, times = Machines(network=net, seconds=RUN_COMPUTE), {}
             for each in (one for one in found if one.n == n):
                 for how in ("ring", "halving-doubling") if each.choice == "SSGD" else ("",):
                     step = Step(each.choice, n, machines, 4 * each.parameters, how=how or "ring")
                     label = f"{each.choice}, {how}" if how else each.choice
-                    seconds[label] = fmean(step.ends(max(each.steps))[s - 1] for s in each.steps)
-            yield _winner("phase-runs", n, net, seconds)
+                    times[label] = fmean(step.ends(max(each.steps))[s - 1] for s in each.steps)
+            return times
+
+        yield from _rows("phase-runs", n, size, seconds)
 
 
 def _one_or_many(size: Size) -> Iterator[Row]:
@@ -91,37 +91,30 @@ def _one_or_many(size: Size) -> Iterator[Row]:
     row_bytes = {
         n: rows[0].bytes_per_step / (2 * (n - 1) / n) for n, rows in groups.items() if rows
     }
-    for net in _nets(size):
+
+    def seconds(net: Network) -> Mapping[str, float]:
         machines = Machines(network=net, seconds=compute)
-        seconds = {"1 learner": compute * fmean(row.easy_updates for row in alone)}
+        times = {"1 learner": compute * fmean(row.easy_updates for row in alone)}
         for n, m in row_bytes.items():
             step = Step("SSGD", n, machines, m, how="halving-doubling").seconds(4)
             label = f"{n} learners, {RIVALS[TUNED].label}"
-            seconds[label] = step * fmean(row.easy_updates for row in groups[n])
-        yield _winner("phase-target", max(row_bytes), net, seconds)
+            times[label] = step * fmean(row.easy_updates for row in groups[n])
+        return times
+
+    yield from _rows("phase-target", max(row_bytes), size, seconds)
 
 
-def _nets(size: Size) -> Iterator[Network]:
-    points = size.phase_points
-    for latency, bits in product(
-        np.geomspace(*LATENCIES, points), np.geomspace(*BANDWIDTHS, points)
-    ):
-        yield uniform("grid", float(latency), float(bits) / 8)
-
-
-def _winner(table: str, n: int, net: Network, seconds: dict[str, float]) -> Row:
-    """The fastest; of those within AS_FAST of it the first named. `reference`: the next best."""
-    best = min(seconds.values())
-    name = next(k for k, s in seconds.items() if s <= best * (1 + AS_FAST))
-    others = [s for k, s in seconds.items() if k.split(",")[0] != name.split(",")[0]]
-    link = net.links["rack"]
-    return Row(
-        part="phase",
-        table=table,
-        name=name,
-        n=n,
-        bandwidth=8 * link.up,
-        latency=link.latency,
-        value=seconds[name],
-        reference=min(others, default=math.nan),
-    )
+def _rows(table: str, n: int, size: Size, seconds: Seconds) -> Iterator[Row]:
+    """A row for each network: the fastest and its seconds; `reference` has the next one's."""
+    grid = Grid(bandwidths=BANDWIDTHS, latencies=LATENCIES, points=size.phase_points)
+    for cell in diagram(grid, network("ideal"), seconds):
+        yield Row(
+            part="phase",
+            table=table,
+            name=cell.fastest,
+            n=n,
+            bandwidth=cell.bandwidth,
+            latency=cell.latency,
+            value=cell.seconds,
+            reference=cell.next_seconds,
+        )

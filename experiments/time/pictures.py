@@ -7,6 +7,7 @@ import numpy as np
 
 from experiments.common.figures import GREY, new_figure
 from experiments.time.rows import Row, of
+from gossip.simulate.phase_picture import panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,15 +57,8 @@ def _phases(rows: Sequence[Row]) -> "Figure":
         for axes in panels[len(cases) :]:
             axes.set_axis_off()
         for axes, (table, n) in zip(panels, cases, strict=False):
-            found = of(rows, table, n=n)
-            for k, name in enumerate(names):
-                part = [row for row in found if row.name == name]
-                if part:
-                    x, y = ([getattr(r, a) for r in part] for a in ("bandwidth", "latency"))
-                    axes.loglog(x, y, "s", ms=9, color=f"C{k}", label=name)
-            axes.set_title(PHASES[table].format(n=n))
-            axes.set(xlabel="bandwidth, bit/s", ylabel="latency, s")
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize="small")
+            points = [(row.name, row.bandwidth, row.latency) for row in of(rows, table, n=n)]
+            panel(axes, points, names, PHASES[table].format(n=n))
     return figure
 
 

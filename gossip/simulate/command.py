@@ -18,11 +18,13 @@ from gossip.config.fields import at_least, names
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError, one_of
 from gossip.report.runs import load_runs
-from gossip.simulate import presets, show
+from gossip.simulate import phase_picture, presets, show
 from gossip.simulate.collectives import ALL_REDUCES
-from gossip.simulate.coupling import couple, reachable
+from gossip.simulate.coupling import by_target, couple, reachable
 from gossip.simulate.coupling import sentence as sentence_of_runs
-from gossip.simulate.outlook import Question, answers, sentence
+from gossip.simulate.outlook import Question, answers, by_step, choices, sentence
+from gossip.simulate.phase_diagram import Grid, diagram
+from gossip.simulate.phase_diagram import sentence as who_wins
 from gossip.simulate.scenario import Machines
 from gossip.stragglers import STRAGGLERS
 from topologies.terminal import lossy_output
@@ -98,6 +100,15 @@ class Command:
     """Mean seconds between two failures of a learner (0: none fails)."""
     repair: float = 60.0
     """Seconds until a learner that failed is back."""
+    phase_diagram: bool = False
+    """Who is fastest over bandwidth and latency, in the place of those between --network's hosts:
+    by seconds a step, or of runs by seconds to the target."""
+    bandwidths: tuple[float, float] = (1e7, 1e13)
+    """Of a phase diagram: least and largest, bits per second."""
+    latencies: tuple[float, float] = (1e-6, 1e-1)
+    """Of a phase diagram: least and largest, seconds."""
+    points: int = 13
+    """Of a phase diagram: bandwidths, and as many latencies, in equal ratios."""
     steps: int = 200
     """Steps that are simulated, or a few more: whole rounds and periods."""
     seed: int = 0
@@ -110,7 +121,7 @@ class Command:
     csv: _File = None
     """Write the table into this file."""
     figure: _File = None
-    """Draw seconds and efficiency into this file (.png, .svg or .pdf)."""
+    """Draw seconds and efficiency, or the phase diagram, into this file (.png, .svg or .pdf)."""
 
 
 @lossy_output()
@@ -146,19 +157,16 @@ def run(command: Command) -> None:
         _refuse_beside_fit(command)
         fit_to(command.runs, command.fit, all_reduce=command.all_reduce[0])
         return
+    if command.phase_diagram:
+        _phases(command)
+        return
     if command.runs:
         _couple(command)
         return
     asked = question(command)
     lines = answers(asked)
-    if not lines:
-        raise UserError("nothing to simulate: give --algorithm, --learners and --topology a value")
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
-    heading = (
-        f"{asked.row_bytes / 1e6:.4g} MB a row, {asked.machines.seconds:g} s a gradient, "
-        f"{command.scaling} scaling, straggler {command.straggler}, "
-        f"{command.steps} steps or more, to whole cycles of messages"
-    )
+    console = _console()
+    heading = _heading(command, asked)
     console.print(heading, markup=False, highlight=False, soft_wrap=True)
     console.print(show.table(lines))
     for _, group in groupby(lines, key=lambda line: line.learners):
@@ -183,16 +191,61 @@ def _refuse_beside_fit(command: Command) -> None:
         )
 
 
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+
+
+def _heading(command: Command, asked: Question) -> str:
+    return (
+        f"{asked.row_bytes / 1e6:.4g} MB a row, {asked.machines.seconds:g} s a gradient, "
+        f"{command.scaling} scaling, straggler {command.straggler}, "
+        f"{command.steps} steps or more, to whole cycles of messages"
+    )
+
+
+def _phases(command: Command) -> None:
+    asked = question(command)
+    grid = Grid(bandwidths=command.bandwidths, latencies=command.latencies, points=command.points)
+    network = asked.machines.network
+    if command.runs:
+        runs, disturbance = load_runs(command.runs), asked.config.reliability
+        target = reachable(runs) if command.target is None else command.target
+        heading = f"to a test error of {target:.2%}, straggler {command.straggler}"
+        seconds = by_target(
+            runs,
+            target,
+            asked.machines,
+            disturbance,
+            seconds=command.compute,
+            all_reduces=command.all_reduce,
+        )
+        diagrams = {f"{len(runs)} runs": diagram(grid, network, seconds)}
+    else:
+        heading = _heading(command, asked)
+        diagrams = {
+            f"{n} learners": diagram(grid, network, by_step(asked, n)) for n in asked.learners
+        }
+    console = _console()
+    console.print(heading, markup=False, highlight=False, soft_wrap=True)
+    console.print(phase_picture.table(diagrams))
+    for title, cells in diagrams.items():
+        console.print(who_wins(cells, title), markup=False, highlight=False, soft_wrap=True)
+    if command.csv is not None:
+        phase_picture.write_csv(diagrams, command.csv)
+    if command.figure is not None:
+        phase_picture.draw(diagrams, heading, command.figure)
+
+
 def _couple(command: Command) -> None:
     asked = question(command)
     how = command.all_reduce[0]
     disturbance, seconds = asked.config.reliability, command.compute
+    runs = load_runs(command.runs)
     coupled = [
-        couple(run, asked.machines, disturbance, seconds=seconds, all_reduce=how)
-        for run in load_runs(command.runs)
+        couple(run, asked.machines, disturbance, seconds=seconds, all_reduce=how) for run in runs
     ]
-    target = reachable(coupled) if command.target is None else command.target
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    target = reachable(runs) if command.target is None else command.target
+    console = _console()
     console.print(show.coupled_table(coupled, target))
     said = sentence_of_runs(coupled, target, asked.machines.network.name)
     console.print(said, markup=False, highlight=False, soft_wrap=True)
@@ -234,7 +287,7 @@ def question(command: Command) -> Question:
             straggler=command.straggler, straggler_options=command.straggler_options
         ),
     )
-    return Question(
+    asked = Question(
         learners=command.learners,
         algorithms=command.algorithm,
         topologies=command.topology,
@@ -245,3 +298,6 @@ def question(command: Command) -> Question:
         steps=command.steps,
         strong=command.scaling == "strong",
     )
+    if not any(choices(asked, n) for n in asked.learners):
+        raise UserError("nothing to simulate: give --algorithm, --learners and --topology a value")
+    return asked

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gossip.algorithms.pattern import sends_rows
+from gossip.algorithms.pattern import mixes, sends_rows
 from gossip.compress import wire
 from gossip.config import WIRES, Config, load
 from gossip.config.reliability import Reliability
@@ -15,7 +15,10 @@ from gossip.errors import UserError
 from gossip.report.runs import Run
 from gossip.simulate import scenario
 from gossip.simulate.engine import simulate
+from gossip.simulate.network import Network
+from gossip.simulate.phase_diagram import Seconds
 from gossip.simulate.scenario import Machines
+from gossip.simulate.setting import Setting
 from gossip.storage.names import CONFIG
 from gossip.study import parts
 
@@ -64,25 +67,90 @@ def couple(
     Raises:
         UserError: the run has no trace, no timing or no size, or cannot be simulated.
     """
+    done = _steps(run)
+    made = setting(run, machines, disturbance, seconds=seconds, all_reduce=all_reduce)
+    timeline = simulate(made, int(done[-1]))
+    sent = timeline.sent_per_step.bytes * done.astype(np.float64)
+    replayed = machines.step_times is not None
+    gradient = float(timeline.busy.mean()) / done[-1] if replayed else made.compute.seconds
+    return Coupled(run, int(done[-1]), timeline.last[done - 1], sent, gradient)
+
+
+def setting(
+    run: Run,
+    machines: Machines,
+    disturbance: Reliability,
+    *,
+    seconds: float | None = None,
+    all_reduce: str = "ring",
+) -> Setting:
+    """What is simulated of a run; arguments as of `couple`.
+
+    Raises:
+        UserError: the run has no timing or no size, or cannot be simulated.
+    """
     config = replace(load(run.folder / CONFIG), reliability=disturbance)
-    steps = run.column("step")
-    if not len(steps):
-        raise UserError(f"run {run.folder}: its trace has no rows, so there is nothing to time")
     if seconds is None and machines.step_times is None:
         seconds = _measured(run)
     used = machines if seconds is None else replace(machines, seconds=seconds)
-    name = str(run.setting("algorithm"))
-    setting = scenario.setting(name, config, used, row_bytes(run, config), all_reduce=all_reduce)
-    # The row after the last step judges the end: it belongs to the same moment.
+    name, m = str(run.setting("algorithm")), row_bytes(run, config)
+    return scenario.setting(name, config, used, m, all_reduce=all_reduce)
+
+
+def by_target(
+    runs: Sequence[Run],
+    target: float,
+    machines: Machines,
+    disturbance: Reliability,
+    *,
+    seconds: float | None = None,
+    all_reduces: Sequence[str] = ("ring",),
+) -> Seconds:
+    """Seconds to a test error of each run that comes to it, on any network.
+
+    A run whose learners average exactly counts by each all-reduce; other arguments as of `couple`.
+
+    Raises:
+        UserError: as `couple`, or no run comes to the target.
+    """
+    timed: dict[str, tuple[Setting, int]] = {}
+    for run in runs:
+        reached = np.flatnonzero(run.column("test_error") <= target)
+        if not len(reached):
+            continue
+        steps = int(_steps(run)[reached[0]])
+        for how in all_reduces:
+            made = setting(run, machines, disturbance, seconds=seconds, all_reduce=how)
+            if mixes(made.pattern):
+                timed[run.label] = made, steps
+                break
+            timed[f"{run.label} by {how} all-reduce"] = made, steps
+    if not timed:
+        raise UserError(f"none of the runs comes to a test error of {target:g}: give a --target")
+
+    def to_target(network: Network) -> dict[str, float]:
+        return {
+            name: float(simulate(replace(made, network=network), steps).last[-1])
+            for name, (made, steps) in timed.items()
+        }
+
+    return to_target
+
+
+def _steps(run: Run) -> NDArray[np.intp]:
+    """Steps done at each row of the trace, [rows]; the row that judges the end is no step more.
+
+    Raises:
+        UserError: it has no rows.
+    """
+    steps = run.column("step")
+    if not len(steps):
+        raise UserError(f"run {run.folder}: its trace has no rows, so there is nothing to time")
     done = int(min(run.number("steps"), steps[-1] + 1))
-    timeline = simulate(setting, done)
-    rows = np.minimum(steps.astype(np.intp), done - 1)
-    sent = timeline.sent_per_step.bytes * (rows + 1)
-    gradient = used.seconds if used.step_times is None else float(timeline.busy.mean()) / done
-    return Coupled(run, done, timeline.last[rows], sent, gradient)
+    return np.minimum(steps.astype(np.intp) + 1, done)
 
 
-def reachable(coupled: Sequence[Coupled]) -> float:
+def reachable(runs: Sequence[Run]) -> float:
     """The lowest test error that every run that did not diverge has come to.
 
     Raises:
@@ -90,9 +158,8 @@ def reachable(coupled: Sequence[Coupled]) -> float:
     """
     best = [
         float(np.nanmin(errors))
-        for each in coupled
-        if each.run.verdict != "diverged"
-        and np.isfinite(errors := each.run.column("test_error")).any()
+        for run in runs
+        if run.verdict != "diverged" and np.isfinite(errors := run.column("test_error")).any()
     ]
     if not best:
         raise UserError("no run has a test error: make runs with --monitor, or say no --target")

@@ -257,6 +257,24 @@ class Network:
         """Whether any link delays its messages at random."""
         return any(link.jitter for link in self.links.values())
 
+    def between_hosts(self, latency: float, bandwidth: float) -> "Network":
+        """The same with this latency and as many bytes per second on all links between hosts.
+
+        Raises:
+            UserError: there are none.
+        """
+        links = {
+            name: replace(link, latency=latency, up=bandwidth, down=bandwidth)
+            for name, link in self.links.items()
+            if name != CLASSES[0]
+        }
+        if not links:
+            raise UserError(
+                f"network {self.name} has no links between hosts whose bandwidth and latency could "
+                "be others: add [links.rack] to it"
+            )
+        return replace(self, links={**self.links, **links})
+
     def scaled(self, factor: float) -> "Network":
         """The same with `factor` times the bandwidth everywhere."""
         links = {

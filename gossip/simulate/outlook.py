@@ -1,7 +1,7 @@
 """What each choice comes to: seconds a step, speed-up, idle time, bytes; and which is fastest."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -10,16 +10,16 @@ from gossip.config import Config
 from gossip.errors import UserError
 from gossip.simulate import scenario
 from gossip.simulate.engine import simulate
+from gossip.simulate.network import Network
+from gossip.simulate.phase_diagram import AS_FAST, Seconds
 from gossip.simulate.scenario import Machines
+from gossip.simulate.setting import Setting
 from gossip.study import parts
-
-AS_FAST = 0.01
-"""Relative difference of seconds that does not count."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """One choice at one number of learners."""
+class Choice:
+    """An algorithm with so many learners, and how its averages are made."""
 
     learners: int
     algorithm: str
@@ -27,6 +27,18 @@ class Line:
     """The topology, or the all-reduce."""
     exact: bool
     """Whether a step ends with all learners equal."""
+
+    @property
+    def name(self) -> str:
+        """For a sentence."""
+        by = f"by {self.how} all-reduce" if self.exact else f"on {self.how}"
+        return f"{self.algorithm} {by}"
+
+
+@dataclass(frozen=True)
+class Line(Choice):
+    """What a choice comes to."""
+
     seconds: float
     """Per step."""
     speedup: float
@@ -39,15 +51,6 @@ class Line:
     """Sent per learner and step."""
     messages: float
     """Likewise."""
-
-    @property
-    def name(self) -> str:
-        """For a sentence."""
-        return (
-            f"{self.algorithm} by {self.how} all-reduce"
-            if self.exact
-            else (f"{self.algorithm} on {self.how}")
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,10 @@ class Question:
     strong: bool = False
     """Whether the total batch stays the same, so that a learner has 1/n of the work of c."""
 
+    def share(self, n: int) -> float:
+        """Of the work of c that each of n learners has."""
+        return 1 / n if self.strong else 1.0
+
 
 def answers(question: Question) -> list[Line]:
     """A line for each number of learners and each choice.
@@ -75,46 +82,78 @@ def answers(question: Question) -> list[Line]:
     Raises:
         UserError: something is not there, or does not fit.
     """
-    return [line for n in question.learners for line in _with(question, n)]
+    return [_line(question, each) for n in question.learners for each in choices(question, n)]
 
 
-def _with(question: Question, n: int) -> list[Line]:
+def choices(question: Question, n: int) -> list[Choice]:
+    """What is compared with n learners: algorithms on topologies, or by all-reduces.
+
+    Raises:
+        UserError: there is no such algorithm, or n is below 1.
+    """
     if n < 1:
         raise UserError(f"learners={n}: it must be at least 1")
     made = []
     for name in question.algorithms:
-        pattern = parts.pattern(name, question.config)
-        if mixes(pattern):
-            made += [_line(question, n, name, topology, "ring") for topology in question.topologies]
-        else:
-            made += [_line(question, n, name, None, how) for how in question.all_reduces]
+        exact = not mixes(parts.pattern(name, question.config))
+        ways = question.all_reduces if exact else question.topologies
+        made += [Choice(n, name, how, exact) for how in ways]
     return made
 
 
-def _line(question: Question, n: int, name: str, topology: str | None, how: str) -> Line:
-    config = scenario.with_learners(question.config, n, topology)
-    share = 1 / n if question.strong else 1.0
-    setting = scenario.setting(
-        name, config, question.machines, question.row_bytes, all_reduce=how, share=share
+def setting(question: Question, choice: Choice) -> Setting:
+    """What is simulated of a choice.
+
+    Raises:
+        UserError: something is not there, or does not fit.
+    """
+    n, exact = choice.learners, choice.exact
+    return scenario.setting(
+        choice.algorithm,
+        scenario.with_learners(question.config, n, None if exact else choice.how),
+        question.machines,
+        question.row_bytes,
+        all_reduce=choice.how if exact else "ring",
+        share=question.share(n),
     )
-    steps = setting.whole(question.steps)
-    timeline = simulate(setting, steps)
-    alone = question.machines.compute(config)
+
+
+def by_step(question: Question, n: int) -> Seconds:
+    """Seconds a step of each choice on any network, those that average exactly first.
+
+    Raises:
+        UserError: something is not there, or does not fit.
+    """
+    ordered = sorted(choices(question, n), key=lambda choice: not choice.exact)
+    settings = {choice.name: setting(question, choice) for choice in ordered}
+
+    def seconds(network: Network) -> dict[str, float]:
+        steps = question.steps
+        return {
+            name: simulate(replace(made, network=network), made.whole(steps)).seconds_per_step
+            for name, made in settings.items()
+        }
+
+    return seconds
+
+
+def _line(question: Question, choice: Choice) -> Line:
+    n, made = choice.learners, setting(question, choice)
+    steps = made.whole(question.steps)
+    timeline = simulate(made, steps)
+    alone = question.machines.compute(scenario.with_learners(question.config, n))
     one = float(np.mean([alone.at(t).mean() for t in range(steps)]))
-    seconds = timeline.seconds_per_step
+    seconds, share = timeline.seconds_per_step, question.share(n)
     speedup = share * n * one / seconds if seconds else float(n)
     sent = timeline.sent_per_step
     return Line(
-        n,
-        name,
-        topology or how,
-        topology is None,
-        seconds,
-        speedup,
-        speedup / n,
-        float(timeline.idle.mean()),
-        sent.bytes,
-        sent.messages,
+        *astuple(choice),
+        seconds=seconds,
+        speedup=speedup,
+        efficiency=speedup / n,
+        idle=float(timeline.idle.mean()),
+        bytes=sent.bytes,
+        messages=sent.messages,
     )
 
 

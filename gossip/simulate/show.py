@@ -52,7 +52,7 @@ def write_csv(lines: Sequence[Line], path: Path) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    _write([f.name for f in fields(Line)], [asdict(line) for line in lines], path)
+    write_rows([f.name for f in fields(Line)], [asdict(line) for line in lines], path)
 
 
 def draw(lines: Sequence[Line], title: str, path: Path) -> None:
@@ -156,7 +156,7 @@ def write_coupled(coupled: Sequence[Coupled], path: Path) -> None:
             zip(each.run.column("step"), each.seconds, each.bytes, strict=True)
         )
     ]
-    _write(["run", "step", "seconds", "bytes", *COLUMNS], rows, path)
+    write_rows(["run", "step", "seconds", "bytes", *COLUMNS], rows, path)
 
 
 def draw_coupled(coupled: Sequence[Coupled], title: str, path: Path) -> None:
@@ -184,7 +184,12 @@ def draw_coupled(coupled: Sequence[Coupled], title: str, path: Path) -> None:
     save(figure, path)
 
 
-def _write(names: Sequence[str], rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write_rows(names: Sequence[str], rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """A table with these columns.
+
+    Raises:
+        UserError: it cannot be written.
+    """
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, names)
