@@ -85,8 +85,8 @@ MISSING = """\
   known (at most 1.3 % for ResNet-18, 2.4 % for ResNet-50), so there is nothing left to compare.
 - DATE's 119 % weak scaling from 8 to 512 TPUs: no model in which learners do the same and messages
   cost something gives more than 100 %.
-- Overlap of an all-reduce with the backward pass, which DistributedDataParallel has for models of
-  several buckets; the one measured here has one.
+- Overlap of an all-reduce with the backward pass (`--overlap`) beside measured steps:
+  DistributedDataParallel has it for models of several buckets, and the one measured here has one.
 """
 
 

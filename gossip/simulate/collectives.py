@@ -1,5 +1,6 @@
 """Averages over all learners: stages of messages, and how long they take on a network."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -93,6 +94,33 @@ def parameter_server(n: int, row_bytes: float, network: Network, servers: int = 
     return Cost(seconds, Sent(2.0, 2 * row_bytes), 2 * network.sharing * link.work(row_bytes))
 
 
+PIECE = 2**20
+"""Bytes of a piece of a pipeline, at most."""
+
+
+def double_tree(n: int, row_bytes: float, network: Network) -> Cost:
+    r"""Half of a row along each of two trees, in pieces: 2 ceil(log2 n) alpha + 2 M beta.
+
+    A learner is a leaf of one tree and passes on in the other, so that all send and receive M
+    upwards and M downwards at once; of the n learners of a tree n - 1 send, hence 2 (n - 1) / n M.
+    The first piece's way is counted by its latency alone. Trees cross between hosts once, so that
+    learners of a host do not share its interface.
+
+    Reference: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast,
+    reduction and scan", Parallel Computing 2009.
+    """
+    link, levels = network.slowest(n), (n - 1).bit_length()
+    ways = 2 if link.duplex == "full" else 4
+    beta = max(link.beta_up, link.beta_down)
+    late = 2 * levels * link.jitter * _harmonic(n)
+    pieces = max(1, math.ceil(row_bytes / PIECE))
+    messages = 2 * pieces * (n - 1) / n
+    work = 2 * messages * link.work(row_bytes / pieces) * network.sharing
+    seconds = 2 * levels * link.latency + ways * row_bytes * beta + late
+    seconds = max(seconds, work) + row_bytes * network.reduce
+    return Cost(seconds, Sent(messages, messages * row_bytes / pieces), work)
+
+
 def ring(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
     """2 (n - 1) rounds of pieces of M/n to the next learner, summed in the first half of them."""
     everyone = np.arange(n)
@@ -171,6 +199,7 @@ ALL_REDUCES: dict[str, AllReduce] = {
     "recursive-doubling": partial(staged, recursive_doubling),
     "halving-doubling": partial(staged, halving_doubling),
     "tree": partial(staged, tree),
+    "double-tree": double_tree,
     "parameter-server": parameter_server,
     "hierarchical": partial(staged, hierarchical),
 }

@@ -23,6 +23,7 @@ from gossip.simulate.collectives import ALL_REDUCES
 from gossip.simulate.coupling import by_target, couple, reachable
 from gossip.simulate.coupling import sentence as sentence_of_runs
 from gossip.simulate.outlook import Question, answers, by_step, choices, sentence
+from gossip.simulate.overlap import Overlap
 from gossip.simulate.phase_diagram import Grid, diagram
 from gossip.simulate.phase_diagram import sentence as who_wins
 from gossip.simulate.scenario import Machines
@@ -79,6 +80,12 @@ class Command:
     """A preset or a file."""
     serial: bool = False
     """Messages to several neighbours leave one after the other, not together."""
+    between_hosts: bool = False
+    """The learners of a host average and gossip with other hosts as one: --topology joins hosts."""
+    overlap: float = 0.0
+    """The share of the backward pass behind which an all-reduce of gradients can hide, 0 to 1."""
+    overlap_norm: float = 1.0
+    """Instead: gradient and all-reduce take (C^g + T^g)^(1/g) seconds with this g, 1 to 10."""
     parameters: float = 25.6e6
     """Of the model; 25.6 million: ResNet-50."""
     bytes_per_parameter: float = 4.0
@@ -272,6 +279,8 @@ def question(command: Command) -> Question:
         seconds=DEFAULT_COMPUTE if command.compute is None else command.compute,
         slowness=command.slowness,
         step_times=command.step_times,
+        overlap=Overlap(command.overlap, command.overlap_norm),
+        between_hosts=command.between_hosts,
         fail_every=command.fail_every,
         repair=command.repair,
     )

@@ -4,11 +4,12 @@ S_j(t), the moment learner j begins step t, goes through the phases of the step:
 
 - Gradient: S_j + C_j(t)
 - Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
-- Mean: max_k S_k + T_allreduce
+- Mean: max_k S_k + T_allreduce, of which a part may hide behind the gradient right before it
 - Exchange: as Mix, with all others as in-neighbours
 - Partner: as Mix, with one other, drawn anew
 - Overlapped: the later of the two, both begun at S_j, and not before C_j and what messages cost the
   learner's processor have been done one after the other
+- Mix between hosts: see `gossip.simulate.hierarchy`
 - Every: its phase in every k-th step, nothing in the others; Until: in the first steps
 - Late: a Mean that began where all were so many steps ago, and not before what its messages cost
   the learner's processor has been done beside what it computed meanwhile
@@ -25,6 +26,7 @@ from gossip.algorithms import pattern as phases
 from gossip.comm.costs import NOTHING
 from gossip.simulate.collectives import Cost, all_reduce
 from gossip.simulate.edges import Edges, Remembered
+from gossip.simulate.hierarchy import Hosts, hosts
 from gossip.simulate.pairs import pairwise
 from gossip.simulate.setting import Setting
 from gossip.simulate.timeline import Timeline
@@ -57,17 +59,23 @@ class _Common:
         self._pairs: dict[float, Remembered] = {}
         self._left: dict[int, float] = {}
         """When the last learner sent its part of the averages that are waited for in step t."""
+        self._hosts: dict[float, Hosts] = {}
         self.sent = NOTHING
         self.busy = np.zeros(setting.n)
         self._work = np.zeros(setting.n)
         """Seconds in which processors were occupied in the phases that overlap."""
+        self._gradient = np.zeros(setting.n)
+        """What the gradient right before a phase took, [n]; 0: another phase was."""
 
     def run(self, steps: int) -> Timeline:
         ready = np.zeros(self._setting.n)
         first, mean, last = np.empty(steps), np.empty(steps), np.empty(steps)
         for t in range(steps):
+            self._gradient = np.zeros(self._setting.n)
             for phase in self._setting.pattern:
                 ready = self._after(phase, ready, t)
+                if not isinstance(phase, phases.Gradient):
+                    self._gradient = np.zeros_like(ready)
             first[t], mean[t], last[t] = ready.min(), ready.mean(), ready.max()
         return Timeline(first, mean, last, self.busy, ready, self.sent)
 
@@ -80,7 +88,10 @@ class _Common:
                 seconds = self._setting.compute.at(t)
                 self.busy += seconds
                 self._work = self._work + seconds
+                self._gradient = seconds
                 return ready + seconds
+            case phases.Mix(rows=rows, numbers=numbers) if self._setting.between_hosts:
+                return self._mixed_by_hosts(rows, numbers, ready, t)
             case phases.Mix(rows=rows, numbers=numbers):
                 return self._arrived(self._mix(rows, numbers).at(t), ready, t)
             case phases.Exchange(rows=rows):
@@ -89,12 +100,15 @@ class _Common:
                 return self._arrived(self._partners(rows).at(t), ready, t)
             case phases.Mean():
                 cost = self._sent_mean(phase)
-                return np.full_like(ready, ready.max() + cost.seconds)
+                gradient = float(self._gradient[ready.argmax()])
+                exposed = self._setting.overlap.exposed(cost.seconds, gradient)
+                return np.full_like(ready, ready.max() + exposed)
             case phases.Every(phase=phases.Late() as late) if late.steps:
                 return self._late(phase, late, ready, t)
             case phases.Late(phase=inner):
                 return self._after(inner, ready, t)
             case phases.Every(phase=inner):
+                self._gradient = np.zeros_like(ready)  # rounds average weights, in the end
                 return self._after(inner, ready, t) if phase.due(t) else ready
             case phases.Until(steps=steps, phase=inner):
                 return self._after(inner, ready, t) if t < steps else ready
@@ -127,6 +141,17 @@ class _Common:
         if edges.handling is not None:
             self._work = self._work + edges.handling
         return edges.arrive(ready, edges.late(self._setting.seed, t))
+
+    def _mixed_by_hosts(
+        self, rows: float, numbers: int, ready: NDArray[np.float64], t: int
+    ) -> NDArray[np.float64]:
+        setting, m = self._setting, rows * self._setting.row_bytes + NUMBER * numbers
+        if m not in self._hosts:
+            self._hosts[m] = hosts(setting.mixing, m, setting.network)
+        end, work, sent = self._hosts[m].arrive(ready, setting.seed, t)
+        self._work = self._work + work
+        self.sent += sent
+        return end
 
     def _exchange(self, rows: float) -> Remembered:
         """Messages of all to all."""

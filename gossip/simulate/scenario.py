@@ -8,10 +8,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from gossip.algorithms import pattern as phases
+from gossip.algorithms.pattern import Pattern
 from gossip.config import Config
+from gossip.errors import UserError
 from gossip.simulate import replay
 from gossip.simulate.compute import Compute, Failures
 from gossip.simulate.network import Network
+from gossip.simulate.overlap import NO_OVERLAP, Overlap
 from gossip.simulate.setting import Mixing, Setting
 from gossip.study import parts
 from topologies.matrices import identity
@@ -28,6 +31,10 @@ class Machines:
     """v_j of each learner's machine; empty: all alike."""
     step_times: Path | None = None
     """Run, or table [steps, n], of measured seconds, in the place of c and stragglers."""
+    overlap: Overlap = NO_OVERLAP
+    """Of gradients and the all-reduces right after them."""
+    between_hosts: bool = False
+    """Whether the learners of a host gossip as one."""
     fail_every: float = 0.0
     """Mean seconds between two failures of a learner; 0: none fails."""
     repair: float = 60.0
@@ -70,7 +77,10 @@ def setting(
         UserError: something is not there, or does not fit.
     """
     steps = parts.pattern(name, config)
-    mixing, cycle = _mixing(config) if phases.mixes(steps) else (_nobody, 1)
+    mixing, cycle = _nobody, 1
+    if phases.mixes(steps):
+        by_hosts = machines.between_hosts
+        mixing, cycle = _mixing(_of_hosts(name, config, machines, steps) if by_hosts else config)
     return Setting(
         steps,
         mixing,
@@ -79,6 +89,8 @@ def setting(
         row_bytes,
         all_reduce,
         config.seed,
+        machines.overlap,
+        machines.between_hosts,
         math.lcm(cycle, phases.round_steps(steps)),
     )
 
@@ -87,6 +99,26 @@ def with_learners(config: Config, n: int, topology: str | None = None) -> Config
     """The same with n learners, and perhaps another topology."""
     gossip = replace(config.gossip, learners=n, topology=topology or config.gossip.topology)
     return replace(config, gossip=gossip)
+
+
+def _of_hosts(name: str, config: Config, machines: Machines, steps: Pattern) -> Config:
+    """The same with a node of the topology for each host.
+
+    Raises:
+        UserError: the last host would have fewer learners, or learners wait for nobody.
+    """
+    n, p = config.gossip.learners, machines.network.learners_per_host
+    if n % p:
+        raise UserError(
+            f"--between-hosts with {n} learners, {p} on a host: the last host would have fewer; "
+            f"give a multiple of {p} learners"
+        )
+    if any(isinstance(phase, phases.Pairwise) for phase in steps):
+        raise UserError(
+            f"--between-hosts with {name}: its learners average in pairs whenever they have a "
+            "gradient, so there is no moment for those of a host; leave one of the two away"
+        )
+    return with_learners(config, n // p)
 
 
 def _mixing(config: Config) -> tuple[Mixing, int]:

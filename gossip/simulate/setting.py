@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from gossip.algorithms.pattern import Pattern
 from gossip.simulate.compute import Compute
 from gossip.simulate.network import Network
+from gossip.simulate.overlap import NO_OVERLAP, Overlap
 
 Mixing = Callable[[int], csr_array]
 """t -> W(t)."""
@@ -30,6 +31,10 @@ class Setting:
     """One of `gossip.simulate.collectives.ALL_REDUCES`."""
     seed: int = 0
     """It addresses the draws of jitter and of partners."""
+    overlap: Overlap = NO_OVERLAP
+    """Of a gradient and an all-reduce that comes right after it."""
+    between_hosts: bool = False
+    """Whether the learners of a host mix as one: then `mixing` gives W(t) of the hosts."""
     cycle: int = 1
     """Steps after which messages repeat: whole rounds, and whole periods of W(t)."""
 

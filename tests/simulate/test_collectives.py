@@ -28,6 +28,7 @@ def test_closed_forms_on_a_network_of_equal_links(n):
         "recursive-doubling": log * (a + M * b + M * g),
         "halving-doubling": 2 * log * a + 2 * part * M * b + part * M * g,
         "tree": 2 * log * (a + M * b) + log * M * g,
+        "double-tree": 2 * log * a + 2 * M * b + M * g,
         "parameter-server": 2 * a + 2 * n * M * b,
         "hierarchical": 2 * (n - 1) * a + 2 * part * M * b + part * M * g,
     }
@@ -45,6 +46,7 @@ def test_what_is_sent_is_what_the_formulas_say(n):
         "recursive-doubling": costs.Sent(log, log * M),
         "halving-doubling": costs.Sent(2 * log, 2 * part * M),
         "tree": costs.Sent(2 * part, 2 * part * M),
+        "double-tree": costs.Sent(2 * part * 96, 2 * part * M),  # 96 pieces of at most 1 MiB
         "parameter-server": costs.Sent(2, 2 * M),
     }
     for name, expected in sent.items():
@@ -90,6 +92,18 @@ def test_learners_beyond_a_power_of_two_cost_a_message_before_and_after(name):
 def test_a_tree_has_as_many_levels_as_learners_have_digits(n, levels):
     expected = 2 * levels * (ALPHA + M * BETA) + levels * M * GAMMA
     assert all_reduce("tree", n, M, slow_adding()).seconds == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 5, 16, 1000])
+def test_two_trees_have_the_latency_of_a_tree_and_the_bytes_of_a_ring(n):
+    """Also where n is no power of two; half duplex doubles the bytes' time."""
+    levels = math.ceil(math.log2(n))
+    assert all_reduce("double-tree", n, 0.0, flat()).seconds == pytest.approx(2 * levels * ALPHA)
+    both = all_reduce("double-tree", n, M, flat()).seconds
+    assert both == pytest.approx(2 * levels * ALPHA + 2 * M * BETA, rel=1e-12)
+    assert both <= all_reduce("tree", n, M, flat()).seconds
+    in_turn = all_reduce("double-tree", n, M, flat(duplex="half")).seconds
+    assert in_turn == pytest.approx(2 * levels * ALPHA + 4 * M * BETA, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [3, 5, 12, 1000])
