@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
-from gossip.algorithms.pattern import mixes
+from gossip.algorithms.pattern import Exchange, Partner, Pattern, averages, message, mixes
 from gossip.config import Config
 from gossip.errors import UserError
 from gossip.simulate import scenario
@@ -16,6 +16,10 @@ from gossip.simulate.scenario import Machines
 from gossip.simulate.setting import Setting
 from gossip.study import parts
 
+ALL_TO_ALL, PAIRS, ALONE = "messages of all to all", "random pairs", "nothing"
+OTHERWISE = (ALL_TO_ALL, PAIRS, ALONE)
+"""What learners send where it is neither a topology's nor an all-reduce's."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -24,13 +28,15 @@ class Choice:
     learners: int
     algorithm: str
     how: str
-    """The topology, or the all-reduce."""
+    """The topology, the all-reduce, or one of `OTHERWISE`."""
     exact: bool
     """Whether a step ends with all learners equal."""
 
     @property
     def name(self) -> str:
         """For a sentence."""
+        if self.how in OTHERWISE:
+            return f"{self.algorithm} by {self.how}"
         by = f"by {self.how} all-reduce" if self.exact else f"on {self.how}"
         return f"{self.algorithm} {by}"
 
@@ -95,10 +101,21 @@ def choices(question: Question, n: int) -> list[Choice]:
         raise UserError(f"learners={n}: it must be at least 1")
     made = []
     for name in question.algorithms:
-        exact = not mixes(parts.pattern(name, question.config))
-        ways = question.all_reduces if exact else question.topologies
+        exact, ways = _ways(question, parts.pattern(name, question.config))
         made += [Choice(n, name, how, exact) for how in ways]
     return made
+
+
+def _ways(question: Question, pattern: Pattern) -> tuple[bool, Sequence[str]]:
+    """Whether learners are equal after a step, and by what their messages may travel."""
+    if mixes(pattern):
+        return False, question.topologies
+    if averages(pattern):
+        return True, question.all_reduces
+    kinds = {type(message(phase)) for phase in pattern}
+    if Exchange in kinds:
+        return True, [ALL_TO_ALL]
+    return False, [PAIRS if Partner in kinds else ALONE]
 
 
 def setting(question: Question, choice: Choice) -> Setting:
@@ -107,13 +124,14 @@ def setting(question: Question, choice: Choice) -> Setting:
     Raises:
         UserError: something is not there, or does not fit.
     """
-    n, exact = choice.learners, choice.exact
+    n, named = choice.learners, choice.how not in OTHERWISE
+    topology = choice.how if named and not choice.exact else None
     return scenario.setting(
         choice.algorithm,
-        scenario.with_learners(question.config, n, None if exact else choice.how),
+        scenario.with_learners(question.config, n, topology),
         question.machines,
         question.row_bytes,
-        all_reduce=choice.how if exact else "ring",
+        all_reduce=choice.how if named and choice.exact else "ring",
         share=question.share(n),
     )
 
@@ -162,7 +180,7 @@ def sentence(lines: Sequence[Line], network: str) -> str:
 
     Of those that are as fast, one that averages exactly is named first.
     """
-    least = min(line.seconds for line in lines)
+    least, exact = min(line.seconds for line in lines), [line for line in lines if line.exact]
     fastest = [line for line in lines if line.seconds <= least * (1 + AS_FAST)]
     best = next((line for line in fastest if line.exact), fastest[0])
     said = f"{best.learners} learners on {network}: {best.name} is fastest, "
@@ -174,8 +192,13 @@ def sentence(lines: Sequence[Line], network: str) -> str:
         rival = min(other, key=lambda line: line.seconds)
         ratio = rival.seconds / best.seconds
         said += f"; {rival.name} takes {rival.seconds:.4g} s, {ratio:.3g} times as long"
+    if best.learners > 1 and best.speedup <= 1 + AS_FAST:
+        said += (
+            f"; one learner alone does as many samples a second (speed-up {best.speedup:.3g}): "
+            "send less, by --mix-every, fewer bytes or larger batches"
+        )
     if best.exact:
-        return said + ". Gossip would save nothing here."
+        return said + (". Gossip would save nothing here." if len(lines) > len(exact) else ".")
     if best.seconds and best.idle < AS_FAST:
         said += "; its messages are hidden behind the gradient"
     return said + ". An average over a graph is not exact: a run tells how many steps it takes."

@@ -20,7 +20,7 @@ def test_eight_machines_with_one_gigabit(capsys):
     *_, answer = ask(capsys, "--learners", "8", "--network", "1GbE")
     assert answer.startswith(
         "8 learners on 1GbE: dpsgd on one-peer-exponential is fastest, 0.8193 s a step; "
-        "ssgd by halving-doubling all-reduce takes 1.534 s, 1.87 times as long."
+        "ssgd by halving-doubling all-reduce takes 1.534 s, 1.87 times as long; one learner"
     )
 
 
@@ -28,6 +28,28 @@ def test_where_nothing_is_to_be_saved_the_exact_average_wins(capsys):
     *_, answer = ask(capsys, "--network", "ideal")
     assert "ssgd by ring all-reduce is fastest, 0.1 s a step (as fast: " in answer
     assert answer.endswith("Gossip would save nothing here.")
+
+
+def test_machines_that_are_no_faster_than_one_are_told(capsys):
+    words = ["--learners", "8", "--network", "1GbE"]
+    *_, answer = ask(capsys, *words)
+    assert "; one learner alone does as many samples a second (speed-up 0.977): send less" in answer
+    *_, answer = ask(capsys, *words, "--compute", "1")
+    assert "alone" not in answer
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "said"),
+    [("noloco", "noloco by random pairs is fastest, "),
+     ("demo", "demo by messages of all to all is fastest, "),
+     ("ssgd", "ssgd by halving-doubling all-reduce is fastest, ")],
+)  # fmt: skip
+def test_what_stands_alone_is_called_by_what_it_sends(algorithm, said, capsys):
+    """Where nothing was compared with gossip, nothing is said of it."""
+    words = ["--algorithm", algorithm, "--network", "10GbE", "--all-reduce", "halving-doubling"]
+    *_, answer = ask(capsys, *words)
+    assert answer.startswith(f"8 learners on 10GbE: {said}")
+    assert "ossip" not in answer
 
 
 def rows(capsys, file, *words):
