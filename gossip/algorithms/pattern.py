@@ -116,11 +116,6 @@ def mixes(pattern: Pattern) -> bool:
     return any(isinstance(phase, Mix | Pairwise) for phase in map(message, pattern))
 
 
-def averages(pattern: Pattern) -> bool:
-    """Whether a step has an average over all learners."""
-    return any(isinstance(phase, Mean) for phase in map(message, pattern))
-
-
 def sends_rows(pattern: Pattern) -> bool:
     """Whether a step has rows of weights sent for a mixing of all, which `--wire` rounds."""
     return any(isinstance(phase, Mix | Partner) for phase in map(message, pattern))
