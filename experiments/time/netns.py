@@ -6,10 +6,8 @@ A row of the table is kept as soon as it is measured. Rates are the kernel's (tb
 be (netem), but where the kernel has none a process holds the frames, and the table says which.
 """
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +17,9 @@ from pathlib import Path
 
 import tyro
 
-from experiments.common import tables
+from experiments.common import hosts, tables
 from experiments.common.command import guarded
-from experiments.time import hosts
+from experiments.common.learners import Learner, ask, learners, module
 from experiments.time.size import FULL, MEASURED, NETNS, Size
 from gossip.errors import UserError
 from topologies.terminal import lossy_output
@@ -95,7 +93,7 @@ def _key(row: Mapping[str, object]) -> tuple[float | str, ...]:
 
 
 def _measured(
-    made: hosts.Hosts, ranks: "list[subprocess.Popen[str]]", cells: list[Cell]
+    made: hosts.Hosts, ranks: list[Learner], cells: list[Cell]
 ) -> Iterator[dict[str, object]]:
     for (mbits, delay_ms), group in groupby(cells, lambda cell: (cell.mbits, cell.delay_ms)):
         made.shape(1e6 * mbits, 1e-3 * delay_ms)
@@ -112,7 +110,7 @@ def _measured(
             }
 
 
-def _turns(ranks: "list[subprocess.Popen[str]]", variants: Sequence[str]) -> dict[str, list[float]]:
+def _turns(ranks: list[Learner], variants: Sequence[str]) -> dict[str, list[float]]:
     """Seconds of a step in every turn of each variant; all have their first turn before a second.
 
     A disturbance that lasts longer than a turn so meets one turn of several variants, and not all
@@ -129,49 +127,19 @@ def _turns(ranks: "list[subprocess.Popen[str]]", variants: Sequence[str]) -> dic
     return found
 
 
-def _ask(ranks: "list[subprocess.Popen[str]]", variant: str, steps: int) -> float:
+def _ask(ranks: list[Learner], variant: str, steps: int) -> float:
     """Seconds of a step, the median over the learners."""
-    for rank in ranks:
-        assert rank.stdin is not None
-        rank.stdin.write(json.dumps({"variant": variant, "steps": steps}) + "\n")
-        rank.stdin.flush()
-    answers = []
-    for rank in ranks:
-        assert rank.stdout is not None
-        answer = rank.stdout.readline()
-        if not answer:
-            raise UserError("a learner has ended before its time; what it said stands above")
-        answers.append(float(answer))
-    return statistics.median(answers)
+    return statistics.median(ask(ranks, {"variant": variant, "steps": steps}))
 
 
 @contextmanager
-def _ranks(made: hosts.Hosts) -> "Generator[list[subprocess.Popen[str]]]":
+def _ranks(made: hosts.Hosts) -> Generator[list[Learner]]:
     """A learner on each host, all connected while the network is fast."""
     made.shape(1e9, 0)
-    job = {"WORLD_SIZE": str(made.n), "MASTER_ADDR": hosts.address(0), "MASTER_PORT": str(PORT)}
-    job |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": "eth0"}
-    words = [sys.executable, "-m", "experiments.time.rank"]
-    started = [
-        subprocess.Popen(
-            made.command(j, words),
-            env=os.environ | job | {"RANK": str(j), "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for j in range(made.n)
-    ]
-    try:
-        for rank in started:
-            assert rank.stdout is not None
-            rank.stdout.readline()
+    words = module("experiments.time.rank")
+    commands = [made.command(j, words) for j in range(made.n)]
+    with learners(commands, hosts.address(0), PORT, hosts.INTERFACE) as started:
         yield started
-    finally:
-        for rank in started:
-            rank.terminate()
-        for rank in started:
-            rank.wait()
 
 
 if __name__ == "__main__":

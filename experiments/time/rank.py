@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import nn
 
 from experiments.bench.workload import Bench, Learner, study_of
+from experiments.common.learners import READY
 from experiments.time.size import BATCH, WIDTHS
 from gossip.comm.transports.gloo import Gloo
 from gossip.config import Model
@@ -33,7 +34,7 @@ def main() -> None:
     # Every process is a host of its own: none reads another's memory.
     comm = Gloo(n, place=rank)
     steps = _variants(n, comm)
-    print("ready", flush=True)
+    print(READY, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         print(json.dumps(_seconds(steps[asked["variant"]], asked["steps"])), flush=True)

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.common import tables
+from experiments.common import hosts, tables
 from experiments.common.scale import FULL, Scale, smoke
 from experiments.time import (
     by_simgrid,
     command,
-    hosts,
     measured,
     netns,
     page,

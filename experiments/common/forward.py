@@ -1,6 +1,6 @@
 """A switch in user space that holds every frame for a while: latency where the kernel has no netem.
 
-python -m experiments.time.forward SECONDS INTERFACE...    until it is terminated
+python -m experiments.common.forward SECONDS INTERFACE...    until it is terminated
 
 Frames that arrive on one interface leave it on the one behind which their destination was last
 seen, or on all others; so much later, in their order. Rates are not made here: the kernel's tbf on
@@ -40,7 +40,7 @@ class Command:
 
 def main(argv: list[str] | None = None) -> None:
     """Forward until terminated."""
-    options = tyro.cli(Command, args=argv, prog="python -m experiments.time.forward")
+    options = tyro.cli(Command, args=argv, prog="python -m experiments.common.forward")
     seconds = options.seconds
     sockets = [_opened(name) for name in options.interfaces]
     poller = select.epoll()

@@ -3,7 +3,7 @@
 Each has an interface whose rate the kernel's token bucket (tc tbf) bounds on both ends, so that
 what it sends and what it receives are bounded alike and at once. Without delay the switch is a
 bridge of the kernel. A delay would be tc netem's; where the kernel has none, frames are held in
-user space (`experiments.time.forward`), which costs a core that the hosts then lack.
+user space (`experiments.common.forward`), which costs a core that the hosts then lack.
 """
 
 import os
@@ -16,6 +16,8 @@ from shutil import which
 
 SWITCH = "gossip-switch"
 NETWORK = "10.77.0"
+INTERFACE = "eth0"
+"""Of each host."""
 MTU = 9000
 """Jumbo frames: fewer of them for the switch in user space."""
 BURST = 20_000
@@ -82,6 +84,8 @@ class Hosts:
     """Running hosts 0, 1, ...; `shape` sets their network."""
 
     n: int
+    first: Sequence[str] = FIRST
+    """What puts learners and switch before others; nothing: they are as all else."""
     _switch: "subprocess.Popen[str] | None" = field(default=None)
 
     def shape(self, bits: float, delay: float) -> None:
@@ -90,7 +94,7 @@ class Hosts:
         burst = max(BURST, bits / 8 * BURST_SECONDS)
         queue = max(QUEUE, bits / 8 * 2 * delay) + burst
         for j in range(self.n):
-            for where, device in ((SWITCH, f"port{j}"), (name(j), "eth0")):
+            for where, device in ((SWITCH, f"port{j}"), (name(j), INTERFACE)):
                 _sh(
                     f"tc -n {where} qdisc replace dev {device} root tbf rate {bits:.0f}bit "
                     f"burst {burst:.0f} limit {queue:.0f}"
@@ -100,15 +104,19 @@ class Hosts:
 
     def command(self, j: int, words: Sequence[str]) -> list[str]:
         """A command line that runs on host j."""
-        return [*_first(name(j)), *words]
+        return [*self._in(name(j)), *words]
+
+    def _in(self, where: str) -> list[str]:
+        """What a command line begins with that runs in a namespace."""
+        return [*self.first, "ip", "netns", "exec", where]
 
     def _delay(self, seconds: float) -> None:
         ports = [f"port{j}" for j in range(self.n)]
         for port in ports:
             _sh(f"ip -n {SWITCH} link set {port} nomaster")
-        words = [sys.executable, "-m", "experiments.time.forward", str(seconds), *ports]
+        words = [sys.executable, "-m", "experiments.common.forward", str(seconds), *ports]
         self._switch = subprocess.Popen(
-            [*_first(SWITCH), *words], stdout=subprocess.PIPE, text=True
+            [*self._in(SWITCH), *words], stdout=subprocess.PIPE, text=True
         )
         assert self._switch.stdout is not None
         self._switch.stdout.readline()
@@ -122,11 +130,6 @@ class Hosts:
             _sh(f"ip -n {SWITCH} link set port{j} master bridge")
 
 
-def _first(where: str) -> list[str]:
-    """What a command line begins with that runs in a namespace and goes before others."""
-    return [*FIRST, "ip", "netns", "exec", where]
-
-
 def name(j: int) -> str:
     """The namespace of host j."""
     return f"gossip-host{j}"
@@ -138,9 +141,9 @@ def address(j: int) -> str:
 
 
 @contextmanager
-def hosts(n: int) -> Generator[Hosts]:
-    """N hosts, gone again at the end."""
-    made = Hosts(n)
+def hosts(n: int, first: Sequence[str] = FIRST) -> Generator[Hosts]:
+    """N hosts, gone again at the end; `first` as of `Hosts`."""
+    made = Hosts(n, first)
     _down(n)
     try:
         _sh(f"ip netns add {SWITCH}")
