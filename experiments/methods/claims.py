@@ -99,7 +99,7 @@ def ranking(groups: dict[str, Group], network: str) -> list[tuple[float, str]]:
 
 
 def seconds(value: float) -> str:
-    """Simulated seconds; never, if not all runs came there."""
+    """As a page says them; never, if not all runs came there."""
     return "never" if math.isnan(value) else f"{value:.3g} s"
 
 

@@ -1,10 +1,12 @@
 """The family of methods on one task: what each sends, how long it would take, where it ends.
 
 Trials first, equally many for every method, on data alike and on different data; then all seeds at
-the trials that they choose.
+the trials that they choose. The part `network` (root, tc; decent-dp) measures seconds and bytes
+between network namespaces, of some methods and of what other libraries have: about ten minutes.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import tyro
 
@@ -12,25 +14,37 @@ from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.methods import rows
+from experiments.methods.network.measured import PART
+from experiments.methods.network.measured import run as network
 from experiments.methods.page import measured
 from experiments.methods.pictures import pictures
 from experiments.methods.plan import STUDY, runs
 from experiments.methods.size import study
+from gossip.errors import one_of
 from gossip.runs import sweep
 from topologies.terminal import lossy_output
+
+PARTS = (STUDY, PART)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(Options):
     """Make the runs of the study of methods, or go on with them; experiments.publish shows them."""
 
+    parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = (STUDY,)
+    """Which to make: the runs on the stacked backend, or what is measured between hosts."""
 
-def run(scale: Scale, *, jobs: int) -> None:
-    """Make the missing runs.
+
+def run(scale: Scale, part: str, *, jobs: int) -> None:
+    """Make what is missing of a part.
 
     Raises:
-        UserError: a run failed.
+        UserError: there is no such part, a run failed, or no hosts can be made here.
     """
+    one_of(PARTS, part, "part")
+    if part == PART:
+        network(scale)
+        return
     size, made = study(scale), None
     while (wanted := runs(size, rows.losses(scale))) != made:
         sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
@@ -51,4 +65,6 @@ def publish(scale: Scale) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.methods")
-    return each_part(options, (STUDY,), lambda scale, part: run(scale, jobs=options.jobs))
+    return each_part(
+        options, options.parts, lambda scale, part: run(scale, part, jobs=options.jobs)
+    )

@@ -10,6 +10,7 @@ from experiments.methods import plan
 from experiments.methods.claims import CLAIMS, ranking, seconds
 from experiments.methods.groups import Group, Measured, difference, front, mean_of
 from experiments.methods.methods import BASELINE, METHODS, OURS, compared
+from experiments.methods.network import section
 from experiments.methods.rows import NETWORKS, losses_of, read
 from experiments.methods.size import PARTITIONS, Size, study
 
@@ -72,6 +73,7 @@ def text(scale: Scale) -> str:
             markdown(["is it so that ...?", "criterion", "measured", "holds"], []), CLAIMS, made
         ),
         *(part for cell in PARTITIONS for part in _cell(made, cell)),
+        *section.parts(scale),
     ]
     return page(parts, is_smoke=scale.is_smoke)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from experiments.methods.methods import METHODS, Trial, compared
+from experiments.methods.methods import METHODS, Method, Trial, compared
 from experiments.methods.size import PARTITIONS, Size
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 
@@ -29,13 +29,13 @@ def runs(size: Size, loss: LossOf) -> dict[str, Config]:
         for name, method in compared(size).items():
             for i, trial in enumerate(method.trials(size)):
                 seed = size.tuning_seed
-                made[key(cell, name, i, seed)] = config(cell, name, trial, seed, size)
+                made[key(cell, name, i, seed)] = config(cell, method, trial, seed, size)
     for seed in size.seeds:
         for cell in PARTITIONS:
             for name, method in compared(size).items():
                 if (best := chosen(cell, name, size, loss)) is not None:
                     trial = method.trials(size)[best]
-                    made[key(cell, name, best, seed)] = config(cell, name, trial, seed, size)
+                    made[key(cell, name, best, seed)] = config(cell, method, trial, seed, size)
     return made
 
 
@@ -52,9 +52,8 @@ def chosen(cell: str, name: str, size: Size, loss: LossOf) -> int | None:
     return known.index(min(known)) if len(known) == count else None
 
 
-def config(cell: str, name: str, trial: Trial, seed: int, size: Size) -> Config:
+def config(cell: str, method: Method, trial: Trial, seed: int, size: Size) -> Config:
     """The config of a run."""
-    method = METHODS[name]
     return Config(
         algorithm=(method.algorithm,),
         steps=size.steps,

@@ -26,6 +26,7 @@ from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
 from experiments.methods import claims as methods_claims
 from experiments.methods import page as methods_page
+from experiments.methods.network import claims as network_claims
 from experiments.noise import claims as noise_claims
 from experiments.noise import page as noise_page
 from experiments.rivals import claims as rivals_claims
@@ -50,7 +51,7 @@ PAGES = {
     "adadamp.md": (adadamp_page, [*adadamp_claims.CLAIMS, *adadamp_claims.OF_SCHEDULES]),
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
-    "methods.md": (methods_page, methods_claims.CLAIMS),
+    "methods.md": (methods_page, [*methods_claims.CLAIMS, *network_claims.CLAIMS]),
 }
 TEXTS = [
     *(ROOT / name for name in ("README.md", "Makefile")),

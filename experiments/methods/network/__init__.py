@@ -1,0 +1,1 @@
+"""Seconds and bytes until a loss, measured between hosts, beside what other libraries have."""

@@ -1,0 +1,150 @@
+"""Two tables: runs, of which a loss knows only their steps, and what steps take on each network.
+
+What is computed does not depend on how fast messages are: all ways wait for what they average, or
+average it a number of steps later that is fixed. So a run's losses are recorded once, and its time
+on a network is that of its steps there.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+
+from experiments.common import tables
+from experiments.methods.network.size import Network, Size
+from experiments.methods.network.ways import BASELINE, compared
+
+RUNS, STEPS = "methods_network_runs.csv", "methods_network.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A whole run, on the unshaped network. Losses are of the mean model."""
+
+    way: str
+    trial: int
+    lr: float
+    seed: int
+    validation_loss: float = math.inf
+    """At the end; infinite: lost."""
+    test_loss: float = math.nan
+    test_error: float = math.nan
+    reached: float = math.nan
+    """Steps until the test loss was first at most the target; NaN: never, or of a trial."""
+    seconds: float = math.nan
+    versions: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What it is of."""
+        return self.way, self.trial, self.seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """What a way's steps take on a network, and what a learner's interface sends in them."""
+
+    mbits: float
+    delay_ms: float
+    """One way."""
+    way: str
+    turns: int
+    timed: int
+    """Steps of a turn."""
+    first: float
+    """Seconds of the first round, with connections that are cold."""
+    step: float
+    """Seconds of one behind it, in the fastest turn: others of this machine only make it longer."""
+    slowest: float
+    """... and in the slowest."""
+    first_bytes: float
+    step_bytes: float
+    """By the interface's counter, headers included; the mean over learners."""
+    delayed_by: str = "-"
+    load: float = math.nan
+
+    @property
+    def network(self) -> Network:
+        """Where they are timed."""
+        return Network(self.mbits, self.delay_ms)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The committed tables, and the size they are of."""
+
+    size: Size
+    runs: Sequence[Run]
+    steps: Sequence[Steps]
+
+    def chosen(self, way: str) -> int | None:
+        """The trial with the least validation loss; None as long as one is missing."""
+        tried = self._trials(way)
+        if len(tried) < len(compared(self.size)[way].trials(self.size.task)):
+            return None
+        return min(tried, key=lambda run: (run.validation_loss, run.trial)).trial
+
+    def _trials(self, way: str) -> list[Run]:
+        seed = self.size.task.tuning_seed
+        return [run for run in self.runs if (run.way, run.seed) == (way, seed)]
+
+    @property
+    def target(self) -> float:
+        """The test loss that all are to come to; NaN as long as it is not known."""
+        best = self.chosen(BASELINE)
+        found = [run.test_loss for run in self._trials(BASELINE) if run.trial == best]
+        return self.size.task.slack * found[0] if found else math.nan
+
+    def judged(self, way: str) -> list[Run]:
+        """Its runs at the chosen trial, by seed; empty until all are there."""
+        best = self.chosen(way)
+        found = [
+            run for run in self.runs if run.key in {(way, best, s) for s in self.size.task.seeds}
+        ]
+        is_whole = len(found) == len(self.size.task.seeds)
+        return sorted(found, key=lambda run: run.seed) if is_whole else []
+
+    def at(self, network: Network, way: str) -> Steps | None:
+        """What its steps take there."""
+        return next(
+            (each for each in self.steps if (each.network, each.way) == (network, way)), None
+        )
+
+    def seconds(self, network: Network, way: str) -> list[float] | None:
+        """To the target, of each seed; NaN: never. None while something is missing."""
+        steps, runs = self.at(network, way), self.judged(way)
+        if steps is None or not runs:
+            return None
+        return [self._until(run.reached, steps.first, steps.step) for run in runs]
+
+    def megabytes(self, way: str) -> list[float] | None:
+        """That a learner sends to the target, of each seed, on the first network that is there."""
+        found = [each for n in self.size.networks if (each := self.at(n, way)) is not None]
+        runs = self.judged(way)
+        if not found or not runs:
+            return None
+        first, step = found[0].first_bytes / 1e6, found[0].step_bytes / 1e6
+        return [self._until(run.reached, first, step) for run in runs]
+
+    def _until(self, steps: float, first: float, each: float) -> float:
+        """The first round and the steps behind it; of a part of the first round, its share."""
+        warm = self.size.task.every
+        return first * min(steps, warm) / warm + each * max(steps - warm, 0.0)
+
+
+def mean(values: Sequence[float] | None) -> float:
+    """NaN where one is, or there are none."""
+    return fmean(values) if values else math.nan
+
+
+def read(results: Path, size: Size) -> Measured:
+    """What `write` wrote; nothing if there are no files."""
+    return Measured(size, tables.typed(results / RUNS, Run), tables.typed(results / STEPS, Steps))
+
+
+def write(made: Measured, results: Path) -> None:
+    """Write the tables that have rows."""
+    for name, rows in ((RUNS, made.runs), (STEPS, made.steps)):
+        if rows:
+            tables.write([asdict(row) for row in rows], results / name)

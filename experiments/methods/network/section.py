@@ -1,0 +1,120 @@
+"""What experiments/methods.md says of what was measured between hosts, from the tables alone."""
+
+import math
+from collections.abc import Iterator
+from statistics import fmean
+
+from experiments.common import claims
+from experiments.common.markdown import markdown
+from experiments.common.scale import Scale
+from experiments.methods.claims import seconds
+from experiments.methods.network import rows
+from experiments.methods.network.claims import CLAIMS, megabytes, ranking
+from experiments.methods.network.rows import RUNS, STEPS, Measured
+from experiments.methods.network.size import Size, network_study
+from experiments.methods.network.ways import OURS, WAYS, compared
+
+HEAD = """\
+## Measured between hosts
+
+{learners} processes in {learners} network namespaces of one machine, each with an interface of that
+rate to and from one switch; delays are one way. Ours by the harness over Gloo, beside
+DistributedDataParallel with its hooks, torch's PostLocalSGD and decent-dp, in the same processes,
+on the same start and batches of {batch}; otherwise the task above, data alike. torch wants NCCL for
+its bf16 hook; Gloo adds bf16, too, and the hook is called under another name. The model is small,
+and so is its gradient: where the network is fast, what a step costs in Python is what is compared.
+
+**Tuning**: {trials} rates for every way, on seed {tuning}, by validation loss; {seeds} seeds are
+judged. Rounds have H = {every}, post-local SGD of both begins with one of averaged gradients,
+PowerSGD has rank 1 from the third step on, Streaming DiLoCo two fragments with the longest delay.
+**The target** is {slack:.0%} of the test loss that DDP's best trial ended with, looked at every
+{monitor} steps.
+
+**Seconds and bytes to the target** are those of the steps there. What is computed does not depend
+on the network, so whole runs are made once, at 1000 Mbit/s, and on each network a first round and
+at least {rounds} more are timed: the slowest learner, in the faster of up to {turns} turns. Bytes
+are what a learner's interface sent, headers and acknowledgements included, on the first network of
+the table.
+
+Of 10, 100 and 1000 Mbit/s with 0, 20 and 50 ms, 50 ms are left out for time at 10 and at 1000.
+Delays are made by a process, which takes a core from the learners.
+
+`python -m experiments.methods --parts network` (root, tc, decent-dp) takes about ten minutes.
+"""
+
+
+def parts(scale: Scale) -> list[str]:
+    """The section's parts; without rows, its claims are not run yet."""
+    size = network_study(scale)
+    made = rows.read(scale.results, size)
+    table = claims.table(
+        markdown(["is it so that ...?", "criterion", "measured", "holds"], []), CLAIMS, made
+    )
+    return [_head(size), table, *_found(made)]
+
+
+def _head(size: Size) -> str:
+    task = size.task
+    return HEAD.format(
+        learners=task.learners,
+        batch=task.batch,
+        trials=len(task.rates),
+        tuning=task.tuning_seed,
+        seeds=len(task.seeds),
+        every=task.every,
+        slack=task.slack,
+        monitor=task.monitor_every,
+        rounds=size.least_rounds,
+        turns=size.turns,
+    )
+
+
+def _found(made: Measured) -> Iterator[str]:
+    ways = [way for way in compared(made.size) if made.judged(way)]
+    if not ways:
+        return
+    head = ["way", "rate", "test loss", "steps to the target", "MB to the target"]
+    head += [f"s, {network}" for network in made.size.networks]
+    yield f"Rows: [runs](results/{RUNS}), [steps](results/{STEPS}).\n"
+    yield markdown(head, (_line(made, way) for way in ways))
+    yield "".join(f"- {line}\n" for line in _losing(made))
+
+
+def _line(made: Measured, way: str) -> list[str]:
+    runs = made.judged(way)
+    rates = [trial.lr for trial in compared(made.size)[way].trials(made.size.task)]
+    rate = f"{runs[0].lr:.3g}"
+    cells = [
+        WAYS[way].label,
+        f"**{rate}**" if runs[0].lr in (min(rates), max(rates)) else rate,
+        f"{fmean(run.test_loss for run in runs):.3f}",
+        _steps(fmean(run.reached for run in runs)),
+    ]
+    sent = made.megabytes(way)
+    cells.append("-" if sent is None else megabytes(rows.mean(sent)))
+    for network in made.size.networks:
+        found = made.seconds(network, way)
+        cells.append("-" if found is None else seconds(rows.mean(found)))
+    return cells
+
+
+def _steps(value: float) -> str:
+    return "never" if math.isnan(value) else f"{value:.0f}"
+
+
+def _losing(made: Measured) -> Iterator[str]:
+    """Who of the others comes to the target before the first of ours, on each network."""
+    for network in made.size.networks:
+        found = ranking(made, network)
+        if found is None:
+            continue
+        own = next(((value, way) for value, way in found if way in OURS), None)
+        if own is None:
+            yield f"{network}: none of ours comes to the target in all runs."
+            continue
+        before = [
+            f"{WAYS[way].label} ({own[0] / value:.2g} times)"
+            for value, way in found[: found.index(own)]
+        ]
+        said = f"sooner are {', '.join(before)}" if before else "nothing of the others is sooner"
+        yield f"{network}: the first of ours is {WAYS[own[1]].label}, {seconds(own[0])}; {said}."

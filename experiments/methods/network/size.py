@@ -1,0 +1,66 @@
+"""Sizes of the part that is measured between hosts."""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from experiments.common.scale import Scale
+from experiments.methods import size
+
+
+class Network(NamedTuple):
+    """What every host's interface is bounded to."""
+
+    mbits: float
+    delay_ms: float
+    """One way."""
+
+    def __str__(self) -> str:
+        """As the page calls it."""
+        return f"{self.mbits:g} Mbit/s, {self.delay_ms:g} ms"
+
+
+NETWORKS = tuple(
+    Network(*each)
+    for each in ((10, 0), (10, 20), (100, 0), (100, 20), (100, 50), (1000, 0), (1000, 20))
+)
+"""Of 10, 100, 1000 Mbit/s x 0, 20, 50 ms; at 10 and at 1000 Mbit/s 50 ms is left out for time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What is trained, and on what networks."""
+
+    task: size.Size = field(
+        default_factory=lambda: replace(
+            size.FULL, learners=4, batch=16, monitor_every=5, seeds=(0, 1, 2)
+        )
+    )
+    networks: tuple[Network, ...] = NETWORKS
+    ways: tuple[str, ...] = ()
+    """Names of `experiments.methods.network.ways.WAYS`; none: all."""
+    turns: int = 2
+    """How often the steps of each way are timed on a network, of which the fastest counts."""
+    timed: float = 1.5
+    """Seconds that are timed in a turn, in whole rounds: at least ..."""
+    least_rounds: int = 2
+    most_rounds: int = 20
+    slow: float = 5.0
+    """Where a turn takes longer there is no second."""
+    on_hosts: bool = True
+    """Whether learners are on hosts of their own; else on this one, whose network is not shaped."""
+
+
+FULL = Size()
+SMOKE = Size(
+    task=replace(size.SMOKE, learners=2, seeds=(0, 1), rates=(0.1,), steps=12, methods=()),
+    networks=(Network(1000, 0),),
+    turns=1,
+    timed=0.0,
+    least_rounds=1,
+    on_hosts=False,
+)
+
+
+def network_study(scale: Scale) -> Size:
+    """The size that belongs to a scale."""
+    return SMOKE if scale.is_smoke else FULL
