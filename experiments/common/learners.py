@@ -54,7 +54,8 @@ def learners(
         for learner in started:
             learner.terminate()
         for learner in started:
-            learner.wait()
+            with learner:  # closes its pipes, and waits
+                pass
 
 
 def module(name: str) -> list[str]:
