@@ -125,7 +125,7 @@ def test_ways_have_their_turns_together_and_slow_ones_one(
     made = Measured(size, [row for way in each for row in runs(way, [30, 30, 30])], [])
     job = measured._Job(smoke(tmp_path), [], made)
     job.steps_on(LAN, None)
-    assert asked == [("dpsgd", 0), ("dpsgd", 150), ("ddp", 0), ("ddp", 20), ("dpsgd", 150)]
+    assert asked == [("dpsgd", 0), ("dpsgd", 80), ("ddp", 0), ("ddp", 20), ("dpsgd", 80)]
     assert [(row.way, row.step, row.turns) for row in job.made.steps] == [
         ("dpsgd", pytest.approx(0.01), 2),
         ("ddp", pytest.approx(1.0), 1),

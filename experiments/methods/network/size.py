@@ -40,11 +40,11 @@ class Size:
     """Names of `experiments.methods.network.ways.WAYS`; none: all."""
     turns: int = 2
     """How often the steps of each way are timed on a network, of which the fastest counts."""
-    timed: float = 1.5
+    timed: float = 0.8
     """Seconds that are timed in a turn, in whole rounds: at least ..."""
     least_rounds: int = 2
     most_rounds: int = 20
-    slow: float = 5.0
+    slow: float = 2.5
     """Where a turn takes longer there is no second."""
     on_hosts: bool = True
     """Whether learners are on hosts of their own; else on this one, whose network is not shaped."""
