@@ -50,7 +50,9 @@ def test_without_gradients_all_learners_come_to_the_mean_of_their_start(name, to
     start = state.x
     for t in range(400):
         state, _ = algorithm.step(state, without_data, w(t), lambda *_: LR, comm)
-    centre = state.x.mean(0) if properties(name).tree else start.mean(0)
+        centre = state.x.mean(0) if properties(name).tree else start.mean(0)
+        if t % 40 == 39 and (state.x - centre).abs().max() < 1e-7:
+            break  # a thousandth of what is asked for, so what is left does not matter
     torch.testing.assert_close(state.x, centre.expand(N, -1), rtol=0, atol=1e-4)
 
 

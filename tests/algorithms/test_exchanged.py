@@ -71,15 +71,17 @@ def test_ef21_follows_the_published_recursion():
 
 @pytest.mark.parametrize("spec", ["top-k:3", "sign", "low-rank:1", "qsgd:4", "int4:4"])
 def test_ef21_ends_at_the_minimum_whatever_is_left_out(spec):
-    assert (weights(Ef21(SGD, spec), count=1500)[-1] - P.best).abs().max() < 1e-4
+    """Well-conditioned, since the error halves every fifth step whatever d is."""
+    few = problem(4, 6)
+    assert (weights(Ef21(SGD, spec), few, count=150, lr=0.1)[-1] - few.best).abs().max() < 1e-6
 
 
 def test_without_a_memory_compressed_gradients_end_elsewhere():
-    top, keys = operator("top-k:3"), torch.zeros(8, dtype=torch.int64)
-    x = P.start()[:1]
-    for _ in range(1500):
-        x = x - LR * compressed(top, P.at(x.expand(8, -1)), keys).mean(0)
-    assert (x - P.best).abs().max() > 0.05
+    few, top, keys = problem(4, 6), operator("top-k:3"), torch.zeros(4, dtype=torch.int64)
+    x = few.start()[:1]
+    for _ in range(150):
+        x = x - 0.1 * compressed(top, few.at(x.expand(4, -1)), keys).mean(0)
+    assert (x - few.best).abs().max() > 0.05
 
 
 TALL = (

@@ -91,10 +91,11 @@ def test_the_hooks_go_with_the_wrapper():
 
 
 def test_gossip_itself_needs_no_torch():
-    code = "import gossip, sys; assert 'torch' not in sys.modules; gossip.Averager"
+    code = "import gossip, sys; assert 'torch' not in sys.modules; assert gossip.__getattr__"
     subprocess.run([sys.executable, "-c", code], check=True)
     import gossip
 
+    assert gossip.__getattr__("Averager") is gossip.Averager
     with pytest.raises(AttributeError, match="Gosip"):
         gossip.Gosip  # noqa: B018
 
