@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 from contextlib import contextmanager, nullcontext
@@ -20,6 +21,12 @@ settings.load_profile("gossip")
 def pytest_configure():
     """Let programs that tests start hear Ctrl-C, also where a script's background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """What was imported stays: a collection of garbage that looks at it takes 0.5 CPU seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
