@@ -107,9 +107,9 @@ def test_learners_that_are_left_go_on_from_their_weights(name):
     algorithm, left = made(name), problem(3)
     w = topologies.build(topologies_of(name)[0], 3).matrix
     state, comm = begin(algorithm, left.start()), Stacked(3)
-    for t in range(300):
+    for t in range(150):
         state, _ = algorithm.step(state, left.gradient, w(t), lambda *_: LR, comm)
-    assert (state.x.mean(0) - left.best).abs().max() < 1.0
+    assert (state.x.mean(0) - left.best).abs().max() < 0.7  # 2.2 at the start
 
 
 def config(name: str) -> Config:
