@@ -38,9 +38,11 @@ def without_pictures():
         from matplotlib.figure import Figure
 
         from gossip.report import figures
+        from gossip.report.page import build
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(figures, "study_figure", lambda runs: Figure(figsize=(1, 1)))
+            for drawing in (figures, build):
+                patch.setattr(drawing, "study_figure", lambda runs: Figure(figsize=(1, 1)))
             yield
 
     return block

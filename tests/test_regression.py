@@ -1,5 +1,6 @@
 """Labels that are real numbers: gradients, errors and verdicts against their closed forms."""
 
+import collections
 import sys
 import types
 from io import StringIO
@@ -15,10 +16,13 @@ from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.data import PARTITIONS, from_arrays
 from gossip.data.partition import Population
 from gossip.errors import UserError
+from gossip.landscape.command import table as landscape_table
+from gossip.landscape.measure import Landscape
 from gossip.loop.verdict import Verdict
 from gossip.report import load_runs
 from gossip.report.page.build import page
 from gossip.report.table import summary_table
+from gossip.simulate.coupling import Coupled, sentence
 from gossip.study import algorithm, prepare
 from gossip.train import train
 from gossip.watch.curves import Look, picture
@@ -191,7 +195,7 @@ def test_numbers_have_finite_values_and_a_row_each():
         PARTITIONS["dirichlet"](Population(num_samples=40, n=2, seed=0, labels=Y))
 
 
-def test_a_run_on_real_data_is_shown_with_what_its_error_is(tmp_path, capsys):
+def test_a_run_on_real_data_is_shown_with_what_its_error_is(tmp_path, capsys, no_pictures):
     pytest.importorskip("sklearn")
     words = (
         "--dataset diabetes --loss mse --inputs standardised --widths 16 --lr 0.05 --algorithm "
@@ -203,7 +207,18 @@ def test_a_run_on_real_data_is_shown_with_what_its_error_is(tmp_path, capsys):
     assert found.error == "1 - R^2"
     assert found.number("test_error") < 0.7  # least squares: 0.5 to 0.6
     console = Console(width=160, record=True, file=StringIO())
-    for shown in (summary_table([found]), picture([found], Look(width=100))):
+    flat = Landscape(60, 4, collections.defaultdict(float))
+    tables = (
+        summary_table([found]),
+        picture([found], Look(width=100)),
+        landscape_table({found.folder: flat}),
+    )
+    for shown in tables:
         console.print(shown)
         assert "test 1 - R^2" in console.export_text()
-    assert "<th>test 1 - R^2" in page([found])
+    text = page([found])
+    assert "<th>test 1 - R^2" in text
+    assert '"names": {"test_error": "test 1 - R^2"}' in text
+    steps = len(found.column("step"))
+    coupled = Coupled(found, 60, np.arange(steps, dtype=float), np.zeros(steps), 1.0)
+    assert "comes first to a test 1 - R^2 of 70.00%, in " in sentence([coupled], 0.7, "a network")

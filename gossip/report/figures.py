@@ -126,7 +126,8 @@ def _inks(runs: list[Run]) -> list[Ink]:
 
 def _progress(axes: "Axes", inks: list[Ink]) -> None:
     """Panel a: training loss and test error share a logarithmic axis."""
-    axes.set_title("a  training loss and test error")
+    error_name = test_error([run for run, _, _ in inks])
+    axes.set_title(f"a  training loss and {error_name}")
     tops = []
     for run, color, _ in inks:
         steps, loss, error = (run.column(n) for n in ("step", "train_loss", "test_error"))
@@ -145,7 +146,7 @@ def _progress(axes: "Axes", inks: list[Ink]) -> None:
         axes.set_ylim(top=max(1.5 * max(tops), 10 * axes.get_ylim()[0]))
     legend(
         axes,
-        {"training loss": {}, test_error([run for run, _, _ in inks]): {"ls": "--", "marker": "o"}},
+        {"training loss": {}, error_name: {"ls": "--", "marker": "o"}},
     )
     for run, color, _ in inks:
         _mark_divergence(axes, run, color)

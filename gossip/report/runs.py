@@ -1,7 +1,7 @@
 """Finished, diverged and killed runs, read back from their folders."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def labels(runs: list[Run]) -> list[str]:
     return _told_apart(names, [str(run.folder) for run in runs])
 
 
-def test_error(runs: list[Run]) -> str:
+def test_error(runs: Sequence[Run]) -> str:
     """What the column test_error of runs is, `test error` or `test 1 - R^2`."""
     return f"test {' or '.join(dict.fromkeys(run.error for run in runs)) or 'error'}"
 

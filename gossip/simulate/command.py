@@ -17,7 +17,7 @@ from gossip.config import Averaging, Config
 from gossip.config.fields import at_least, names
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError, one_of
-from gossip.report.runs import load_runs
+from gossip.report.runs import load_runs, test_error
 from gossip.simulate import phase_picture, presets, show
 from gossip.simulate.collectives import ALL_REDUCES
 from gossip.simulate.coupling import by_target, couple, reachable
@@ -217,7 +217,7 @@ def _phases(command: Command) -> None:
     if command.runs:
         runs, disturbance = load_runs(command.runs), asked.config.reliability
         target = reachable(runs) if command.target is None else command.target
-        heading = f"to a test error of {target:.2%}, straggler {command.straggler}"
+        heading = f"to a {test_error(runs)} of {target:.2%}, straggler {command.straggler}"
         seconds = by_target(
             runs,
             target,

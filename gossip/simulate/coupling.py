@@ -12,7 +12,7 @@ from gossip.compress import wire
 from gossip.config import WIRES, Config, load
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
-from gossip.report.runs import Run
+from gossip.report.runs import Run, test_error
 from gossip.simulate import scenario
 from gossip.simulate.engine import simulate
 from gossip.simulate.network import Network
@@ -126,7 +126,9 @@ def by_target(
                 break
             timed[f"{run.label} by {how} all-reduce"] = made, steps
     if not timed:
-        raise UserError(f"none of the runs comes to a test error of {target:g}: give a --target")
+        raise UserError(
+            f"none of the runs comes to a {test_error(runs)} of {target:g}: give a --target"
+        )
 
     def to_target(network: Network) -> dict[str, float]:
         return {
@@ -168,12 +170,13 @@ def reachable(runs: Sequence[Run]) -> float:
 
 def sentence(coupled: Sequence[Coupled], target: float, network: str) -> str:
     """Which run comes to the target first, and by how much."""
+    goal = f"{test_error([each.run for each in coupled])} of {target:.2%}"
     times = sorted((each.to(target)[0], each.run.label) for each in coupled)
     reached = [(seconds, label) for seconds, label in times if math.isfinite(seconds)]
     if not reached:
-        return f"On {network} none of the runs comes to a test error of {target:.2%}."
+        return f"On {network} none of the runs comes to a {goal}."
     (seconds, label), *others = reached
-    said = f"On {network} {label} comes first to a test error of {target:.2%}, in {seconds:.4g} s"
+    said = f"On {network} {label} comes first to a {goal}, in {seconds:.4g} s"
     for more, name in others[:1]:
         said += f"; {name} in {more:.4g} s, {more / seconds:.3g} times as long"
     missing = [each.run.label for each in coupled if not math.isfinite(each.to(target)[0])]

@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 
 from gossip.errors import UserError
+from gossip.report.runs import test_error
 from gossip.simulate.coupling import Coupled
 from gossip.simulate.outlook import Line
 
@@ -170,6 +171,8 @@ def draw_coupled(coupled: Sequence[Coupled], title: str, path: Path) -> None:
 
     from gossip.report.figures import STYLE, save
 
+    error = test_error([each.run for each in coupled])
+    names = dict(zip(COLUMNS, ("train loss", error), strict=True))
     with style.context(STYLE):
         figure = Figure(figsize=(9, 4), layout="constrained")
         panels = figure.subplots(1, 2)
@@ -178,7 +181,7 @@ def draw_coupled(coupled: Sequence[Coupled], title: str, path: Path) -> None:
                 values = each.run.column(name)
                 there = np.isfinite(values)
                 axes.plot(each.seconds[there], values[there], label=each.run.label)
-            axes.set(xlabel="simulated seconds", ylabel=name.replace("_", " "))
+            axes.set(xlabel="simulated seconds", ylabel=names[name])
         panels[0].legend()
         figure.suptitle(title)
     save(figure, path)

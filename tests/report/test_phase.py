@@ -59,7 +59,7 @@ def test_what_has_no_end_is_counted_and_says_nothing(sweep):
     assert float(lines[0]["test_error"]) == found.cell(0.25, "complete").error
 
 
-def test_the_command_leaves_picture_and_csv_and_puts_them_into_the_page(sweep):
+def test_the_command_leaves_picture_and_csv_and_puts_them_into_the_page(sweep, no_pictures):
     page = sweep / "page.html"
     runs = map(str, sorted(sweep.glob("*-0")))
     assert main([*runs, "--phase", "topology", "lr", "--html", str(page)]) == 0

@@ -12,7 +12,7 @@ from gossip.report.figures import study_figure, svg
 from gossip.report.page.graphs import graphs, spectrum
 from gossip.report.page.points import MOST_POINTS, curves
 from gossip.report.phase import Phase, as_csv, draw
-from gossip.report.runs import Run, heading
+from gossip.report.runs import Run, heading, test_error
 from gossip.report.table import cells, cells_shown, head
 from gossip.storage import folder as run_folder
 from gossip.storage.tables import flat
@@ -66,6 +66,7 @@ def numbers(runs: list[Run]) -> dict[str, Any]:
     shown = cells_shown(rows)
     return {
         "runs": curves(runs),
+        "names": {"test_error": test_error(runs)},
         "head": [head(name, runs) for name in shown],
         "rows": [[row[name] for name in shown] for row in rows],
     }

@@ -43,6 +43,11 @@ const shown = (value) =>
 
 // ---- series: what a figure draws
 
+// What a column is called: an error says of what kind it is.
+function called(column) {
+  return data.names[column] ?? column;
+}
+
 function columns() {
   const names = new Set(data.runs.flatMap((run) => Object.keys(run.curves)));
   const parts = [...names].filter((name) => name.includes("/")).map((name) => name.split("/")[0]);
@@ -207,7 +212,7 @@ class Figure {
     this.svg.replaceChildren();
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     this.svg.setAttribute("height", HEIGHT);
-    this.svg.setAttribute("aria-label", `${this.column} over steps`);
+    this.svg.setAttribute("aria-label", `${called(this.column)} over steps`);
     const drawn = this.visible();
     const xs = extent(drawn.flatMap((s) => s.kept.map((i) => s.step[i])), this.log.x);
     const ys = extent(drawn.flatMap((s) => s.kept.flatMap((i) => ends(s, i))), this.log.y);
@@ -228,7 +233,7 @@ class Figure {
     const names = columns();
     this.select.replaceChildren();
     for (const name of names.includes(this.column) ? names : [this.column, ...names]) {
-      const option = add(this.select, "option", { value: name }, name);
+      const option = add(this.select, "option", { value: name }, called(name));
       option.selected = name === this.column;
     }
   }
