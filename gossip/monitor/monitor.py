@@ -103,7 +103,8 @@ class Monitor:
         """All that depends on this step alone, and the largest gradient norm in it."""
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        values = spread_values(moment, distances, mean, comm.n) | kept_values(moment, comm)
+        values = spread_values(moment, distances, mean, comm.n, len(mean.weights))
+        values |= kept_values(moment, comm)
         largest = distances.largest_gradient
         if self.lipschitz_samples:
             values |= lipschitz(self.task, mean.weights, self.lipschitz_samples, comm)
@@ -159,14 +160,12 @@ class Monitor:
         }
 
 
-def spread_values(moment: Moment, distances: Spread, mean: MeanModel, n: int) -> Values:
-    """How far n learners are apart, and how far they went."""
+def spread_values(moment: Moment, distances: Spread, mean: MeanModel, n: int, d: int) -> Values:
+    """How far n learners of d weights are apart, and how far they went."""
     return {
         "sigma_w2": sigma_w2(distances.points, n),
         "sigma_w2_mixed": sigma_w2(distances.mixed, n),
-        "sigma_w2_coord": sigma_w2_coord(
-            distances.points, n, len(mean.weights), known_centre=moment.known_centre
-        ),
+        "sigma_w2_coord": sigma_w2_coord(distances.points, n, d, known_centre=moment.known_centre),
         "consensus_distance": consensus_distance(distances.weights, n),
         "displacement_norm": float(mean.displacement.norm()),
         "grad_a_norm": float(mean.gradient.norm()),

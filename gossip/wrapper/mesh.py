@@ -37,7 +37,8 @@ class Meshed:
     """
 
     def __init__(self, world: Communicator, mesh: "DeviceMesh") -> None:
-        self._world = world
+        self.world = world
+        """Of all processes."""
         own = on_all(world, lambda: _ranks(mesh, world.process))
         places: list[list[int]] = world.share(own)
         on_all(world, lambda: _check_places(places))
@@ -85,15 +86,15 @@ class Meshed:
                             f"about {name}: {', '.join(map(str, others))}; shard all learners alike"
                         )
 
-        on_all(self._world, compare)
+        on_all(self.world, compare)
 
     def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """W X, of the part that is here."""
-        return self._world.start_mix(x, self._lifted(w), decode)
+        return self.world.start_mix(x, self._lifted(w), decode)
 
     def new_rows(self, like: Tensor) -> Tensor:
         """As between all processes."""
-        return self._world.new_rows(like)
+        return self.world.new_rows(like)
 
     def mean(self, x: Tensor) -> Tensor:
         """Over the learners, of the part that is here; the same bits on all of them."""
@@ -109,21 +110,50 @@ class Meshed:
 
     def patient(self) -> None:
         """As between all processes."""
-        self._world.patient()
+        self.world.patient()
 
     def gather(self, x: Tensor) -> Tensor:
         """[n, ...]: of each learner the sum over its processes."""
-        each = self._world.gather(x)
+        each = self.world.gather(x)
         total = each.new_zeros(self.n, *each.shape[1:])
         return total.index_add_(0, self._learner_of.to(each.device), each)
 
+    def within(self, x: Tensor) -> Tensor:
+        """[k]: the sum over this learner's processes. Collective."""
+        return self.gather(x.unsqueeze(0))[self.process]
+
+    def coordinates(self, vectors: Tensor) -> Tensor:
+        r"""Vectors, a part of each being here, as k short ones with the whole ones' inner products.
+
+        Let the columns of V_p [d_p, k] be the parts at place p, and V_p = Q_p R_p. Then
+
+        .. math:: V^T V = \sum_p V_p^T V_p = \sum_p R_p^T R_p,
+
+        so that the columns of the s factors below each other are the vectors in other coordinates:
+        to rounding lengths, angles and what is left of differences are the same. (Of products alone
+        half of the digits of a small difference would be lost.) Collective.
+
+        Args:
+            vectors: the parts that are here, [k, d_p]; the same for all learners.
+
+        Returns:
+            [k, s k], the same in all processes.
+        """
+        k = len(vectors)
+        factor = torch.linalg.qr(vectors.T, mode="r").R
+        padded = factor.new_zeros(k, k)
+        padded[: len(factor)] = factor
+        each = self.world.gather(padded.reshape(1, -1))
+        own = each[self._learner_of.to(each.device) == 0]
+        return own.reshape(-1, k).T
+
     def share(self, value: Any) -> list[Any]:
         """Every process's, not every learner's."""
-        return self._world.share(value)
+        return self.world.share(value)
 
     def lost(self, error: BaseException) -> bool:
         """As between all processes."""
-        return self._world.lost(error)
+        return self.world.lost(error)
 
     def survivors(self) -> None:
         """A learner that has lost a part of itself does not go on."""

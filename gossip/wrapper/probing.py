@@ -1,6 +1,6 @@
 """Gradients of a user's loss at the mean model, through the user's own module."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -8,10 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from gossip.comm.base import Communicator
+from gossip.comm.startup.together import on_all
 from gossip.errors import UserError
 from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.streams import seeded
 from gossip.task.layers import NORM
+from gossip.wrapper.mesh import Meshed
+from gossip.wrapper.shards import is_sharded, shard
 from gossip.wrapper.watching import joined, parted
 from gossip.wrapper.weights import Weights
 
@@ -51,26 +54,32 @@ class Replay:
             - \frac{1}{m (S - 1)} \sum_{i=1}^S b_i \|\hat g_i - \hat g\|^2
 
         the estimator of `gossip.monitor.sources.sampled`, for samples of an endless set; of the
-        whole training set ||g||^2 is exact and nothing is taken out.
+        whole training set ||g||^2 is exact and nothing is taken out. Of learners of s processes
+        the vector is the part of it that is here, and its numbers are those of whole learners.
 
         Raises:
-            UserError: fewer than two batches in all, or the same ones on all learners.
+            UserError: fewer than two batches in all, the same ones on all learners, or more on one
+                process of a learner than on another.
         """
         sums = self._sums(row, probe.batches)
+        if isinstance(comm, Meshed):
+            _refuse_unequal_parts(sums.samples, comm)
         if not probe.whole:
             _refuse_the_same(sums.loss, comm)
         packed = torch.cat([sums.gradient, row.new_tensor(sums[1:])])
         total = comm.mean(packed.unsqueeze(0)) * comm.n
-        loss, m, squares, groups = total[-4:].tolist()
-        if m == 0 or (groups < 2 and not probe.whole):
+        m = float(total[-3])
+        vector = total[:-4] / m
+        numbers = torch.stack([*total[-4:], vector @ vector])
+        loss, samples, squares, groups, square = within(comm, numbers).tolist()
+        groups *= comm.n / comm.processes if isinstance(comm, Meshed) else 1
+        if not samples or (groups < 2 and not probe.whole):
             raise UserError(
                 f"the probe gave {groups:.0f} batches in all: give a loader that can be walked "
                 "through again and again, of at least two batches, or one with whole=True"
             )
-        vector = total[:-4] / m
-        square = float(vector @ vector)
         excess = 0.0 if probe.whole else (squares - m * square) / (groups - 1) / m
-        return MeanModelGradient(vector, square - excess, excess, loss / m, int(m))
+        return MeanModelGradient(vector, square - excess, excess, loss / samples, int(samples))
 
     def mean_gradient(self, row: Tensor, batches: Iterable[Any], comm: Communicator) -> Tensor:
         """g_S: the mean over learners of each one's gradient over its `batches`. Collective."""
@@ -98,11 +107,11 @@ class Replay:
                 f"loss(module, batch) gave {kind}: give the mean loss of the batch, one number"
             )
         slots = list(self._weights.slots.values())
-        parts = torch.autograd.grad(loss, [s.parameter for s in slots], allow_unused=True)
+        parts = _gradients(loss, [s.parameter for s in slots])
         rows = [torch.zeros_like(like) for like in self._weights.like]
         for slot, part in zip(slots, parts, strict=True):
             if part is not None:
-                slot.part(rows).add_(part.to_dense())
+                slot.part(rows).add_(shard(part).to_dense())
         return joined(rows)[0].double()
 
     @contextmanager
@@ -138,6 +147,27 @@ class Sums(NamedTuple):
     """How many batches."""
 
 
+def within(comm: Communicator, x: Tensor) -> Tensor:
+    """[k]: the sum over a learner's processes, which mostly is one. Collective."""
+    return comm.within(x) if isinstance(comm, Meshed) else x
+
+
+def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Of the loss; the parameters keep the gradients they have."""
+    if not any(map(is_sharded, parameters)):
+        return torch.autograd.grad(loss, parameters, allow_unused=True)
+    # The graph has the gathered parameters: only a whole backward pass comes to these.
+    kept = [p.grad for p in parameters]
+    try:
+        for p in parameters:
+            p.grad = None
+        loss.backward()
+        return [p.grad for p in parameters]
+    finally:
+        for p, gradient in zip(parameters, kept, strict=True):
+            p.grad = gradient
+
+
 def samples_in(batch: Any) -> int:
     """The length of the first tensor in a batch: itself, or in a sequence or mapping of them.
 
@@ -160,6 +190,20 @@ def _first_tensor(batch: Any) -> Tensor | None:
     if not isinstance(inner, Iterable) or isinstance(inner, str | bytes):
         return None
     return next((found for each in inner if (found := _first_tensor(each)) is not None), None)
+
+
+def _refuse_unequal_parts(samples: int, comm: Meshed) -> None:
+    """A sharded module's gradient is the mean over a learner's processes, whatever each has."""
+    total = float(comm.within(torch.tensor([samples], dtype=torch.float64)))
+
+    def check() -> None:
+        if total * comm.n != samples * comm.processes:
+            raise UserError(
+                f"of {total:.0f} samples of a learner's probe one of its processes has {samples}: "
+                "give the processes of a learner equal parts of each batch"
+            )
+
+    on_all(comm, check)
 
 
 def _refuse_the_same(loss: float, comm: Communicator) -> None:

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree, on_all, on_first
 from gossip.errors import UserError, one_of
 from gossip.loop.outcome import COLUMNS
 from gossip.loop.verdict import Verdict
 from gossip.monitor import LEVELS, GradientWindow, Moment, Values
 from gossip.monitor.decomposition import noise_split
+from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.monitor.monitor import larger, rate_values, smoothness_values, spread_values
 from gossip.monitor.spread import MeanModel, mean_model, spread
 from gossip.storage import folder as run_folder
@@ -69,7 +71,8 @@ def record(
             loaded at a step t > 0; its rows from t on are replaced.
         every: steps t = 0, every, 2 every, ... are measured.
         probe: a loader, walked through once per measured step; its batches are what `loss` takes.
-            Each learner's has samples of its own.
+            Each learner's has samples of its own; where a learner has several processes, its
+            batches are split among them, into equal parts.
         loss: (module, batch) -> the mean loss of the batch, of the module it is given.
         whole: the probes of all learners together are the whole training set.
         log: experiment trackers that get the rows too, of `gossip.trackers.TRACKERS`.
@@ -80,10 +83,6 @@ def record(
     wrapped = getattr(model, "_orig_mod", model)
     if not isinstance(wrapped, Gossip):
         raise UserError(f"record({type(wrapped).__name__}): give the model that Gossip(...) made")
-    if isinstance(wrapped.comm, Meshed):
-        raise UserError(
-            "gossip.record() cannot look at learners of several processes yet: model.monitor() can"
-        )
     return Recording(wrapped, Path(out), every, probe, loss, whole, log)
 
 
@@ -121,7 +120,8 @@ class Recording:
         self._facts: dict[str, Any] = {}
 
     def __enter__(self) -> "Recording":
-        on_first(self._comm, self._start)
+        comm = self._comm
+        on_first(comm.world if isinstance(comm, Meshed) else comm, self._start)
         self._rounds.watch, self._rounds.measure = self._watch, self._measure
         self._clock.lap("monitor")
         return self
@@ -241,31 +241,33 @@ class Recording:
         comm, moment = self._comm, _moment(seen)
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        values = spread_values(moment, distances, mean, comm.n)
+        g, g_s = self._at_the_mean(seen.t, mean.weights)
+        mean, g, g_s = _of_the_whole(comm, mean, g, g_s)
+        values = spread_values(moment, distances, mean, comm.n, self._weights.d)
         values |= own_gradients.own_rate(seen.increments, seen.gradients, comm)
         largest = distances.largest_gradient
-        if self._replay is not None and self._probe is not None:
-            values |= self._at_the_mean(seen, mean)
+        if g is not None and self._probe is not None:
+            values |= rate_values(seen.lr, mean, g) | {"g_is_probe": float(not self._probe.whole)}
             largest = larger(largest, values["grad_norm"])
+            if g_s is not None:
+                values |= noise_split(seen.lr, mean.gradient, g_s, g)
         values = comm.share(values)[0]
         return values | smoothness_values(self._window, seen.t, largest, values)
 
-    def _at_the_mean(self, seen: Seen, mean: MeanModel) -> Values:
-        """alpha_e and Delta; its parts where all learners have remembered their batches."""
-        assert self._replay is not None
-        assert self._probe is not None
-        g = self._replay.gradient(mean.weights, self._probe, self._comm)
-        values = rate_values(seen.lr, mean, g) | {"g_is_probe": float(not self._probe.whole)}
-        batches = self._batches.pop(seen.t, [])
-        if all(self._comm.share(bool(batches))):
-            g_s = self._replay.mean_gradient(mean.weights, batches, self._comm)
-            values |= noise_split(seen.lr, mean.gradient, g_s, g)
-        return values
+    def _at_the_mean(self, t: int, mean: Tensor) -> tuple[MeanModelGradient | None, Tensor | None]:
+        """With a probe g; g_S of step t, too, where all learners have remembered their batches."""
+        if self._replay is None or self._probe is None:
+            return None, None
+        g = self._replay.gradient(mean, self._probe, self._comm)
+        batches = self._batches.pop(t, [])
+        if not all(self._comm.share(bool(batches))):
+            return g, None
+        return g, self._replay.mean_gradient(mean, batches, self._comm)
 
     def _told(self) -> Values:
-        """The means over learners of what they have noted since the last row. Collective."""
+        """The means over processes of what they have noted since the last row. Collective."""
         own = [float(np.mean(self._noted.get(name, [np.nan]))) for name in NOTED]
-        everyone = self._comm.gather(torch.tensor([own], dtype=torch.float64))
+        everyone = torch.tensor(self._comm.share(own), dtype=torch.float64)
         told = {name: everyone[:, k] for k, name in enumerate(NOTED)}
         given = self._comm.share(sorted(self._noted))
         self._noted.clear()
@@ -344,6 +346,23 @@ def _check(
         raise UserError("whole=True says what the probe is: give probe= and loss=, too")
     if watch is not None:
         raise UserError("the model is being recorded already: leave that block first")
+
+
+def _of_the_whole(
+    comm: Communicator, mean: MeanModel, g: MeanModelGradient | None, g_s: Tensor | None
+) -> tuple[MeanModel, MeanModelGradient | None, Tensor | None]:
+    """The same with vectors that have the inner products of whole ones. Collective.
+
+    Where a learner has several processes, each has a part of all vectors.
+    """
+    if not isinstance(comm, Meshed):
+        return mean, g, g_s
+    parts = [mean.displacement, mean.gradient, None if g is None else g.vector, g_s]
+    short = iter(comm.coordinates(torch.stack([part for part in parts if part is not None])))
+    mean = mean._replace(displacement=next(short), gradient=next(short))
+    if g is not None:
+        g = g._replace(vector=next(short))
+    return mean, g, None if g_s is None else next(short)
 
 
 def _moment(seen: Seen) -> Moment:

@@ -17,8 +17,16 @@ from torch.nn.functional import mse_loss
 
 import gossip
 from gossip import Averager, Gossip
+from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import start_torch_distributed
 from gossip.errors import UserError
+from gossip.monitor import Moment, Values
+from gossip.monitor.decomposition import noise_split
+from gossip.monitor.effective_rate import MeanModelGradient
+from gossip.monitor.monitor import rate_values, spread_values
+from gossip.monitor.spread import mean_model, spread
+from gossip.report import load_runs
+from gossip.wrapper.own_gradients import own_rate
 
 N, RANK = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
 pytestmark = [
@@ -144,6 +152,91 @@ def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, order, optimi
     assert seen["sigma_w2"] == pytest.approx(float(squares) / LEARNERS**2, rel=1e-12)
 
 
+def part_of(mesh, whole: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """What this process gets of a batch of its learner."""
+    place = mesh.get_local_rank("shard")
+    x, y = (part[place * BATCH // SHARDS : (place + 1) * BATCH // SHARDS] for part in whole)
+    return x, y
+
+
+def loss(model: nn.Module, both: tuple[Tensor, Tensor]) -> Tensor:
+    return mse_loss(model(both[0]), both[1])
+
+
+def flat(tensors) -> Tensor:
+    return torch.cat([t.detach().reshape(-1) for t in tensors])
+
+
+def at(row: Tensor) -> nn.Module:
+    made = module(**ODD)
+    nn.utils.vector_to_parameters(row, made.parameters())
+    return made
+
+
+def gradient_at(row: Tensor, both: tuple[Tensor, Tensor]) -> Tensor:
+    model = at(row)
+    return flat(torch.autograd.grad(loss(model, both), list(model.parameters())))
+
+
+def monitored(steps: range, probes: list[list[tuple[Tensor, Tensor]]]) -> list[Values]:
+    """The rows of two whole learners, by the formulas of the harness on all of them at once."""
+    learners, comm = [module(**ODD) for _ in range(LEARNERS)], Stacked(LEARNERS)
+    optimizers, found = [OPTIMIZERS["momentum"](m.parameters()) for m in learners], []
+    for t in steps:
+        x = torch.stack([flat(m.parameters()) for m in learners])
+        for m, optimizer, j in zip(learners, optimizers, range(LEARNERS), strict=True):
+            step(m, optimizer, *batch(t, j, ODD["out"]))
+        gradients = torch.stack([flat(p.grad for p in m.parameters()) for m in learners])
+        moved = torch.stack([flat(m.parameters()) for m in learners]) - x
+        mixed = torch.from_numpy(W) @ x
+        for m, row in zip(learners, mixed + moved, strict=True):
+            nn.utils.vector_to_parameters(row, m.parameters())
+        nothing = torch.empty(LEARNERS, 0)
+        moment = Moment(t, 0.05, x, x, gradients, mixed, mixed + moved, nothing, nothing)
+        mean = mean_model(moment, comm)
+        each = torch.stack([gradient_at(mean.weights, b) for own in probes for b in own])
+        vector, d = each.mean(0), x.shape[1]
+        excess = float((each - vector).square().sum()) / (len(each) - 1) / len(each)
+        losses = [loss(at(mean.weights), b).item() for own in probes for b in own]
+        square = float(vector @ vector)
+        g = MeanModelGradient(vector, square - excess, excess, np.mean(losses), BATCH * len(each))
+        here = [gradient_at(mean.weights, batch(t, j, ODD["out"])) for j in range(LEARNERS)]
+        values = spread_values(moment, spread(moment, mean, comm), mean, LEARNERS, d)
+        values |= own_rate(moved, gradients, comm) | rate_values(0.05, mean, g)
+        values |= noise_split(0.05, mean.gradient, torch.stack(here).mean(0), g)
+        found.append(values)
+    return found
+
+
+def test_a_record_of_sharded_learners_is_that_of_whole_ones(mesh, tmp_path):
+    out, learner = MPI.COMM_WORLD.bcast(tmp_path) / "run", mesh.get_local_rank("learner")
+    probes = [[batch(50 + k, j, ODD["out"]) for k in range(2)] for j in range(LEARNERS)]
+    model = Gossip(sharded(mesh, **ODD), W, mesh=mesh["learner"])
+    optimizer = OPTIMIZERS["momentum"](model.parameters())
+    mine = [part_of(mesh, both) for both in probes[learner]]
+    batches = [part_of(mesh, batch(t, learner, ODD["out"])) for t in range(5)]
+    with gossip.record(model, out, every=2, probe=mine, loss=loss) as recording:
+        for x, y in recording.batches(batches):
+            step(model, optimizer, x, y)
+            recording.note(train_loss=1.0 + RANK)
+    assert_equal(whole(model), expected("awc", "momentum", 5, **ODD)[learner])
+    MPI.COMM_WORLD.barrier()  # the first process has written all of it
+    if SHARDS == 2:  # the gradient would be no mean over samples
+        place = mesh.get_local_rank("shard")
+        odd = [tuple(part[place:] for part in both) for both in mine]
+        another = gossip.record(model, out.with_name("odd"), every=1, probe=odd, loss=loss)
+        with pytest.raises(UserError, match="give the processes of a learner equal parts"), another:
+            step(model, optimizer, *batches[0])
+    (run,) = load_runs([out])
+    for values, row in zip(monitored(range(5), probes)[::2], range(3), strict=True):
+        for name, value in values.items():
+            assert run.column(name)[row] == pytest.approx(value, rel=1e-10, nan_ok=True), name
+    assert np.isfinite(run.column("delta2_perp")[:3]).all()
+    assert np.all(run.column("train_loss")[:3] == 1 + (N - 1) / 2)
+    assert (run.number("learners"), run.number("processes")) == (LEARNERS, N)
+    assert run.number("parameters") == sum(p.numel() for p in module(**ODD).parameters())
+
+
 def test_a_learner_is_saved_by_its_processes_and_goes_on(mesh, tmp_path):
     """By torch.distributed.checkpoint, a folder for each learner."""
     folder = MPI.COMM_WORLD.bcast(str(tmp_path)) + f"/learner-{mesh.get_local_rank('learner')}"
@@ -188,9 +281,6 @@ def test_what_is_not_supported_is_refused(mesh):
         Gossip(sharded(mesh), algorithm="diloco", mesh=mesh["learner"])
     with pytest.raises(UserError, match="give one dimension of a torch DeviceMesh"):
         Gossip(sharded(mesh), mesh=mesh)
-    model = Gossip(sharded(mesh), W, mesh=mesh["learner"])
-    with pytest.raises(UserError, match="learners of several processes"):
-        gossip.record(model, "nowhere")
     if SHARDS == 2:
         dimension = mesh.get_local_rank("learner")
         odd = fully_shard(
