@@ -172,6 +172,7 @@ def test_asynchronous_learners_are_asked_for_the_backend_that_sends():
         comm, study = Stacked(2), Mock(damper=None, **{"rule.needs_norms": False})
         comm.backend, comm.processes = backend, 2
         study.comm, study.config.compute.scales_loss = compressing(comm, wire("int4")), False
+        study.config.monitoring.step_times = False
         if fits:
             asynchronous.check(study)
         else:

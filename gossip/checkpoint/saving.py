@@ -5,7 +5,9 @@ leaves a report there; process 0 waits for all reports and gives the folder its 
 checkpoint is complete or not there, whenever a process or the machine is lost.
 """
 
+import errno
 import json
+import os
 import shutil
 import time
 from contextlib import suppress
@@ -171,7 +173,8 @@ def _report(path: Path) -> Report:
     try:
         return msgspec.json.decode(data, type=Report)
     except msgspec.MsgspecError:
-        why = "it is damaged" if data else "it failed without room to say why"
+        full = f"it failed without room to say why: {os.strerror(errno.ENOSPC)}"
+        why = "it is damaged" if data else full
         return Report(0, 0, None, f"{path.name}: {why}")
 
 
