@@ -92,7 +92,8 @@ def test_rounds_of_a_script_send_payloads(name):
     torch.testing.assert_close(own.weight[0].detach(), state.x[rank], rtol=1e-12, atol=1e-12)
     sent = comm.traffic.bytes_sent_per_learner
     assert model.traffic.bytes_sent_per_learner == pytest.approx(sent)
-    assert 0 < sent < 3 * 2 * (n - 1) * 300 * 8 / 4
+    # A learner alone sends nothing.
+    assert 0 < sent < 3 * 2 * (n - 1) * 300 * 8 / 4 or sent == n - 1 == 0
 
 
 def test_a_learner_alone_is_not_rounded():
