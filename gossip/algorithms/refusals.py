@@ -25,7 +25,9 @@ def refusals(wanted: Properties, topology: Topology, mix_every: int = 1) -> Iter
 
 
 def of_wire(algorithm: Any, wire: str) -> Iterator[str]:
-    """Why rows of a method cannot travel in fewer bits; where all have one model there are none."""
+    """Why rows of a method cannot travel so; where all learners have one model there are none."""
+    if wire == "full":
+        return
     if not algorithm.properties.rounds:
         yield (
             f"keeps sums of what learners send exact, which --wire {wire} would round; use --wire "

@@ -15,7 +15,7 @@ from rich.table import Table
 from gossip.errors import UserError
 from gossip.landscape.measure import Landscape, Settings, measure
 from gossip.landscape.replicas import of_run
-from gossip.storage.folder import find_runs, read_config, write_text
+from gossip.storage.folder import find_runs, read_config, test_error, write_text
 from topologies.terminal import lossy_output
 
 DATA, PICTURE = "landscape.json", "landscape.png"
@@ -80,18 +80,12 @@ def landscape(
 def table(found: dict[Path, Landscape]) -> Table:
     """A line for each run."""
     made = Table(header_style="bold")
-    kinds = dict.fromkeys(_error(folder) for folder in found)
-    heads = _HEADS | {"test_error": f"test {' or '.join(kinds) or 'error'}"}
+    heads = _HEADS | {"test_error": test_error(map(read_config, found))}
     for name, head in heads.items():
         made.add_column(head, justify="left" if name == "run" else "right")
     for folder, shown in found.items():
         made.add_row(folder.name, *(_cell(shown, name) for name in list(_HEADS)[1:]))
     return made
-
-
-def _error(folder: Path) -> str:
-    """What the errors of a run are, as it says itself."""
-    return str(read_config(folder).get("record", {}).get("error", "error"))
 
 
 def parse(argv: Sequence[str] | None) -> Options:

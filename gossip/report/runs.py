@@ -57,7 +57,7 @@ class Run:
     @property
     def error(self) -> str:
         """What its errors are: the share of labels that are wrong, or another."""
-        return str(self.config.get("record", {}).get("error", "error"))
+        return run_folder.error(self.config)
 
     @property
     def verdict(self) -> str:
@@ -89,7 +89,7 @@ def labels(runs: list[Run]) -> list[str]:
 
 def test_error(runs: Sequence[Run]) -> str:
     """What the column test_error of runs is, `test error` or `test 1 - R^2`."""
-    return f"test {' or '.join(dict.fromkeys(run.error for run in runs)) or 'error'}"
+    return run_folder.test_error(run.config for run in runs)
 
 
 def apart_from_seed(runs: list[Run]) -> list[str]:

@@ -65,17 +65,19 @@ class _Common:
         self._work = np.zeros(setting.n)
         """Seconds in which processors were occupied in the phases that overlap."""
         self._gradient = np.zeros(setting.n)
-        """What the gradient right before a phase took, [n]; 0: another phase was."""
+        """What the last gradients took, [n]."""
+        self._hides = False
+        """Whether a part of an average may hide behind them."""
 
     def run(self, steps: int) -> Timeline:
-        ready = np.zeros(self._setting.n)
+        ready, pattern = np.zeros(self._setting.n), self._setting.pattern
         first, mean, last = np.empty(steps), np.empty(steps), np.empty(steps)
         for t in range(steps):
-            self._gradient = np.zeros(self._setting.n)
-            for phase in self._setting.pattern:
+            for before, phase in zip((None, *pattern), pattern, strict=False):
+                # Rounds average weights, in the end.
+                is_round = isinstance(phase, phases.Every)
+                self._hides = isinstance(before, phases.Gradient) and not is_round
                 ready = self._after(phase, ready, t)
-                if not isinstance(phase, phases.Gradient):
-                    self._gradient = np.zeros_like(ready)
             first[t], mean[t], last[t] = ready.min(), ready.mean(), ready.max()
         return Timeline(first, mean, last, self.busy, ready, self.sent)
 
@@ -100,7 +102,7 @@ class _Common:
                 return self._arrived(self._partners(rows).at(t), ready, t)
             case phases.Mean():
                 cost = self._sent_mean(phase)
-                gradient = float(self._gradient[ready.argmax()])
+                gradient = float(self._gradient[ready.argmax()]) if self._hides else 0.0
                 exposed = self._setting.overlap.exposed(cost.seconds, gradient)
                 return np.full_like(ready, ready.max() + exposed)
             case phases.Every(phase=phases.Late() as late) if late.steps:
@@ -108,7 +110,6 @@ class _Common:
             case phases.Late(phase=inner):
                 return self._after(inner, ready, t)
             case phases.Every(phase=inner):
-                self._gradient = np.zeros_like(ready)  # rounds average weights, in the end
                 return self._after(inner, ready, t) if phase.due(t) else ready
             case phases.Until(steps=steps, phase=inner):
                 return self._after(inner, ready, t) if t < steps else ready

@@ -82,6 +82,16 @@ def read_config(folder: Path) -> dict[str, Any]:
     return _read(folder / CONFIG, tables.from_toml)
 
 
+def error(config: Mapping[str, Any]) -> str:
+    """What a run's errors are: the share of labels that are wrong, or another."""
+    return str(config.get("record", {}).get("error", "error"))
+
+
+def test_error(configs: Iterable[Mapping[str, Any]]) -> str:
+    """What the column test_error of runs is, by their config.toml: `test error`, `test 1 - R^2`."""
+    return f"test {' or '.join(dict.fromkeys(map(error, configs))) or 'error'}"
+
+
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write summary.json at once or not at all; JSON has no NaN and no infinity: they are null."""
     text = json.dumps(_json(summary), indent=2, allow_nan=False)

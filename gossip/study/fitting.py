@@ -38,7 +38,7 @@ def check(
     # With one model for all, W plays no part.
     of_topology = () if algorithm.shared else refusals(wanted, topology, config.gossip.mix_every)
     of_moments = _of_moments(config) if _mixes_moments(algorithm) else ()
-    of_rows = () if config.gossip.wire == "full" else of_wire(algorithm, config.gossip.wire)
+    of_rows = of_wire(algorithm, config.gossip.wire)
     for reason in chain(of_topology, _of_run(wanted, config, rule), of_rows, of_moments):
         raise UserError(f"algorithm {name} {reason}")
 

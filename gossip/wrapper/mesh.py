@@ -1,6 +1,6 @@
 """Learners of several processes, as a communicator between them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,18 +75,14 @@ class Meshed:
             UserError: of the first; on all processes.
         """
         everyone = self.share(dict(facts))
-
-        def compare() -> None:
-            for ranks in self._places:
-                for name, value in everyone[ranks[0]].items():
-                    others = [everyone[rank].get(name) for rank in ranks]
-                    if any(other != value for other in others):
-                        raise UserError(
-                            f"processes {ranks} have the same part of each learner, and disagree "
-                            f"about {name}: {', '.join(map(str, others))}; shard all learners alike"
-                        )
-
-        on_all(self.world, compare)
+        for ranks in self._places:
+            for name, value in everyone[ranks[0]].items():
+                others = [everyone[rank].get(name) for rank in ranks]
+                if any(other != value for other in others):
+                    raise UserError(
+                        f"processes {ranks} have the same part of each learner, and disagree "
+                        f"about {name}: {', '.join(map(str, others))}; shard all learners alike"
+                    )
 
     def start_mix(self, x: Tensor, w: csr_array, decode: Decode | None = None) -> Pending:
         """W X, of the part that is here."""
@@ -157,6 +153,13 @@ class Meshed:
 
     def survivors(self) -> None:
         """A learner that has lost a part of itself does not go on."""
+
+
+def longest(comm: Communicator, sizes: Iterable[int]) -> list[int]:
+    """Of each size the largest of all processes; only shards have different ones. Collective."""
+    if not isinstance(comm, Meshed):
+        return list(sizes)
+    return [max(each) for each in zip(*comm.share(list(sizes)), strict=True)]
 
 
 def _ranks(mesh: "DeviceMesh", process: int) -> list[int]:

@@ -61,8 +61,7 @@ def check(name: str, made: Any, topology: Topology, weights: Weights, wire: str)
     for row in weights.like:
         if hasattr(made, "check"):
             made.check(row.shape[1])
-    of_rows = () if wire == "full" else of_wire(made, wire)
-    for reason in chain(refusals(made.properties, topology), of_rows):
+    for reason in chain(refusals(made.properties, topology), of_wire(made, wire)):
         raise UserError(f"algorithm {name} {reason}".replace("--", ""))
 
 

@@ -18,7 +18,7 @@ from gossip.wrapper import saving, statistics
 from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
-from gossip.wrapper.mesh import Meshed
+from gossip.wrapper.mesh import Meshed, longest
 from gossip.wrapper.methods import Method, check, method
 from gossip.wrapper.options import (
     agree_on_call,
@@ -166,7 +166,7 @@ class Gossip(nn.Module):
         agree_on_tensors(comm, _tensors(module), flat.ties)
         if isinstance(comm, Meshed):
             comm.agree({f"shard of {k}": size for k, size in sizes(_tensors(module)).items()})
-            flat.widen(map(max, zip(*comm.share(flat.widths), strict=True)))
+            flat.widen(longest(comm, flat.widths))
         rows = flat.rows()
         frozen = (p for p in module.parameters() if not p.requires_grad)
         broadcast(comm, map(shard, chain(rows, frozen, module.buffers())))

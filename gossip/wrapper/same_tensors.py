@@ -12,6 +12,7 @@ from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from gossip.task.parameters import MIXABLE
 from gossip.wrapper.kinds import described
+from gossip.wrapper.mesh import longest
 
 
 def agree_on_tensors(
@@ -44,7 +45,7 @@ def broadcast(comm: Communicator, tensors: Iterable[Tensor]) -> None:
     """
     w = csr_array(np.eye(1, comm.n).repeat(comm.n, axis=0))
     tensors = list(tensors)
-    widths = map(max, zip(*comm.share([tensor.numel() for tensor in tensors]), strict=True))
+    widths = longest(comm, (tensor.numel() for tensor in tensors))
     for tensor, width in zip(tensors, widths, strict=True):
         if not width:
             continue
