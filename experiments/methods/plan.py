@@ -1,7 +1,7 @@
 """The plan of the study names every run: trials on a seed that is not judged, then all seeds."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from experiments.methods.methods import METHODS, Method, Trial, compared
 from experiments.methods.size import PARTITIONS, Size
@@ -47,9 +47,13 @@ def count(size: Size) -> int:
 def chosen(cell: str, name: str, size: Size, loss: LossOf) -> int | None:
     """The trial with the lowest validation loss; None as long as one is missing."""
     count = len(METHODS[name].trials(size))
-    found = [loss(key(cell, name, i, size.tuning_seed)) for i in range(count)]
-    known = [math.inf if math.isnan(each) else each for each in found if each is not None]
-    return known.index(min(known)) if len(known) == count else None
+    return least([loss(key(cell, name, i, size.tuning_seed)) for i in range(count)])
+
+
+def least(losses: Sequence[float | None]) -> int | None:
+    """The first trial with the lowest loss, NaN the highest; None as long as one is missing."""
+    known = [math.inf if math.isnan(each) else each for each in losses if each is not None]
+    return known.index(min(known)) if len(known) == len(losses) else None
 
 
 def config(cell: str, method: Method, trial: Trial, seed: int, size: Size) -> Config:

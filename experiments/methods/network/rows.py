@@ -14,6 +14,7 @@ from statistics import fmean
 from experiments.common import tables
 from experiments.methods.network.size import Network, Size
 from experiments.methods.network.ways import BASELINE, compared
+from experiments.methods.plan import least
 
 RUNS, STEPS = "methods_network_runs.csv", "methods_network.csv"
 
@@ -80,10 +81,9 @@ class Measured:
 
     def chosen(self, way: str) -> int | None:
         """The trial with the least validation loss; None as long as one is missing."""
-        tried = self._trials(way)
-        if len(tried) < len(compared(self.size)[way].trials(self.size.task)):
-            return None
-        return min(tried, key=lambda run: (run.validation_loss, run.trial)).trial
+        tried = {run.trial: run.validation_loss for run in self._trials(way)}
+        count = len(compared(self.size)[way].trials(self.size.task))
+        return least([tried.get(trial) for trial in range(count)])
 
     def _trials(self, way: str) -> list[Run]:
         seed = self.size.task.tuning_seed
