@@ -94,9 +94,7 @@ def train(
             ):
                 break
         record([finish(study, live)])
-        if outcome.state.pending is not None:
-            outcome.state.pending()  # nothing is under way when others use the communicator
-            outcome.state = outcome.state._replace(pending=None)
+        outcome.state = outcome.state.arrived()  # others use the communicator after this
     except Exception as error:
         if comm.lost(error) and can_lose(study, algorithm):
             outcome.state = begun_anew(live.state, algorithm)

@@ -72,6 +72,13 @@ class State(NamedTuple, Generic[OptimizerT]):
     """An average that is under way, and waited for in a later step. What goes into it is among the
     rows: where a run goes on from a checkpoint there is None, and the step starts it again."""
 
+    def arrived(self) -> "State[OptimizerT]":
+        """The same with nothing under way; waits for what is. Collective."""
+        if self.pending is None:
+            return self
+        self.pending()
+        return self._replace(pending=None)
+
 
 class Startable(Protocol):
     """What algorithms with and without a common step have in common."""

@@ -49,7 +49,8 @@ class Stacked:
 
     def mean(self, x: Tensor) -> Tensor:
         """Average over the rows; see `Communicator.mean`."""
-        return self.start_mean(x)()
+        self.traffic.count_mean(self.n, x[0].nbytes)
+        return x.mean(dim=0)
 
     def start_mean(self, x: Tensor) -> Pending:
         """Average over the rows, computed at once; see `Communicator.start_mean`."""

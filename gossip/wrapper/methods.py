@@ -185,12 +185,9 @@ class Method:
                 f"this state is of algorithm {state.get('algorithm', 'dpsgd')}, and the wrapper's "
                 f"is {self._name}: give the same"
             )
-        for now in self._states:
-            if now.pending is not None:
-                now.pending()
         like = self._exchange.weights.like
         self._states = [
-            now._replace(rows={k: v.to(row) for k, v in rows.items()}, pending=None)
+            now.arrived()._replace(rows={k: v.to(row) for k, v in rows.items()})
             for now, rows, row in zip(self._states, state["kept"], like, strict=True)
         ]
         pairs = partial(zip, like, strict=False)  # between two steps there are none

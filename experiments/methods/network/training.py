@@ -27,7 +27,7 @@ class Training:
     """Step t, with its batch."""
     weights: Callable[[], Tensor]
     """[d], of this learner."""
-    finish: Callable[[], None] = lambda: None
+    finish: Callable[[], object] = lambda: None
     """Wait for what is under way behind the last step: it belongs to its time."""
 
 
@@ -48,11 +48,7 @@ def ours(method: Method, trial: Trial, seed: int, size: Size, comm: Communicator
         gradient = partial(study.gradient, inputs=inputs, labels=labels, squares=False)
         state, _ = made.step(state, gradient, mixing_matrix(study, t), controller.at(t), way)
 
-    def finish() -> None:
-        if state.pending is not None:
-            state.pending()
-
-    return Training(step, lambda: state.x[0], finish)
+    return Training(step, lambda: state.x[0], lambda: state.arrived())
 
 
 @lru_cache(maxsize=8)
