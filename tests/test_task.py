@@ -47,6 +47,37 @@ def test_vmap_loop_and_plain_gradients_agree(name):
     torch.testing.assert_close(together[2], plain, rtol=1e-12, atol=1e-13)
 
 
+class Words(nn.Module):
+    """Linear maps of sequences, of frozen weights, without bias, and one used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.again = nn.Linear(8, 6, bias=False), nn.Linear(6, 6)
+        self.frozen, self.last = nn.Linear(6, 6).requires_grad_(False), nn.Linear(6, 10)
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x.view(-1, 8, 8)))
+        return self.last(self.frozen(self.again(torch.tanh(self.again(x))))).mean(dim=1)
+
+
+def test_linear_maps_of_any_shape_agree_and_their_gradients_need_no_turning(monkeypatch):
+    vmap, loop = (digits_task(lambda shape, classes: Words(), engine=e) for e in ("vmap", "loop"))
+    x, inputs, labels = rows_and_batch(vmap)
+    shapes = []
+    cat = torch.cat
+    monkeypatch.setattr(
+        torch, "cat", lambda parts, **more: shapes.extend(parts) or cat(parts, **more)
+    )
+    together, losses, _ = vmap.gradient(x, inputs, labels)
+    of_weights = [part for part in shapes if part.shape[1] > 10]
+    in_turn, losses_in_turn, _ = loop.gradient(x, inputs, labels)
+    torch.testing.assert_close(together, in_turn, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(losses, losses_in_turn, rtol=1e-12, atol=0)
+    # A gradient that is a view of a whole product is in the order of the row.
+    assert len(of_weights) == 3
+    assert all(part._base is None or part._base.is_contiguous() for part in of_weights)
+
+
 @pytest.mark.parametrize("at_once", [1, 2, LOCAL, 99])
 @pytest.mark.parametrize("engine", ["vmap", "loop"])
 @pytest.mark.parametrize("name", SMALL)
@@ -184,7 +215,18 @@ class Branching(Spare):
         return super().forward(x if x.sum().item() > 0 else -x)
 
 
-@pytest.mark.parametrize(("net", "engine"), [(Spare, "vmap"), (Branching, "loop")])
+class Attending(Spare):
+    """Has a part that vmap does in turn, for want of a batching rule."""
+
+    def forward(self, x):
+        rows = x.unsqueeze(1)
+        rows = rows + nn.functional.scaled_dot_product_attention(rows, rows, rows)
+        return super().forward(rows.squeeze(1))
+
+
+@pytest.mark.parametrize(
+    ("net", "engine"), [(Spare, "vmap"), (Branching, "loop"), (Attending, "loop")]
+)
 def test_unused_parameters_have_gradient_zero_and_any_model_finds_its_engine(net, engine):
     task = digits_task(lambda shape, classes: net())
     assert task.engine == engine

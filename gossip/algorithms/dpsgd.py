@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -29,8 +28,7 @@ class Dpsgd:
     the mixing reads the weights *before* the update, so messages travel while it is computed.
     Optimizer state and weight decay belong to w_j and are never mixed.
 
-    Computed as (w_j + u_j) + (W w - w)_j, so that a learner alone (W = [1]) is bit for bit
-    its optimizer.
+    A learner alone (W = [1]) is bit for bit its optimizer (`FlatOptimizer.step_from`).
 
     Reference: Zhang et al., "Loss landscape dependent self-adjusting learning rates in
     decentralized stochastic gradient descent", arXiv 2112.01433, Eq. 2 (alpha, w_s,j there too).
@@ -61,9 +59,8 @@ class Dpsgd:
         mixing = comm.start_mix(x, w)
         gradients = gradient(x)
         lr = rate(x, gradients)
-        stepped = state.optimizer.step(x, gradients.values, lr)
         mixed = mixing()
-        x_next = torch.sub(mixed, x, out=comm.new_rows(x)).add_(stepped)
+        x_next = state.optimizer.step_from(mixed, x, gradients.values, lr, out=comm.new_rows(x))
         return (
             State(state.step + 1, x_next, state.optimizer),
             Step(x, gradients.values, gradients.losses, mixed, lr),

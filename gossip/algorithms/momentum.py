@@ -241,10 +241,10 @@ class MomentumTracking(_Momentum):
         gradients = gradient(x)
         lr = rate(x, gradients)
         m = self.beta * state.rows["momentum"] + gradients.values
-        stepped = state.optimizer.step(x, m - c, lr)
         mixed = mixing()
+        x_next = state.optimizer.step_from(mixed, x, m - c, lr, out=torch.empty_like(x))
         rows = {"momentum": m, "correction": comm.start_mix(c - m, w)() + m}
         return (
-            State(state.step + 1, mixed - x + stepped, state.optimizer, rows),
+            State(state.step + 1, x_next, state.optimizer, rows),
             Step(x, gradients.values, gradients.losses, mixed, lr),
         )

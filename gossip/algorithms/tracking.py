@@ -63,7 +63,7 @@ class TrackingAwc(Method):
         lr = rate(x, gradients)
         mixed, y = mixing()
         y += gradients.values - state.rows["gradient"]
-        x_next = mixed - x + state.optimizer.step(x, y, lr)
+        x_next = state.optimizer.step_from(mixed, x, y, lr, out=torch.empty_like(x))
         return (
             State(
                 state.step + 1,

@@ -1,6 +1,7 @@
 """torch.optim on flat rows: the increment of any optimizer, its state local to each learner."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,10 @@ from gossip.task.layers import Layer
 
 Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
 """Makes a torch optimizer over parameter groups, for example partial(torch.optim.SGD, lr=1)."""
+
+
+TRIED, LR_TRIED = 3, 0.125
+"""Steps, and their rate, by which an optimizer shows whether it looks at weights."""
 
 
 class FlatOptimizer:
@@ -82,6 +87,26 @@ class FlatOptimizer:
                 self._put(name, torch.where(row, old, state))
         return torch.where(keep, x, stepped)
 
+    def step_from(
+        self, base: Tensor, x: Tensor, gradients: Tensor, lr: "float | Tensor", out: Tensor
+    ) -> Tensor:
+        r"""The increment added elsewhere: base + u, [rows, d], written to `out`.
+
+        Computed as (base - x) + (x + u), or where u is the same whatever x is, as base + u, in
+        half as many passes over the rows. Where base is x both are bit for bit `step`.
+
+        Args:
+            base: where the increment is added, [rows, d].
+            x: weights, [rows, d].
+            gradients: at x, [rows, d].
+            lr: as of `step`.
+            out: [rows, d].
+        """
+        if self._skips or self._looks_at_weights:
+            return torch.sub(base, x, out=out).add_(self.step(x, gradients, lr))
+        self._advance(out.copy_(base), gradients, lr)
+        return out
+
     @property
     def layers(self) -> Sequence[Layer]:
         """The columns of each parameter tensor."""
@@ -141,8 +166,24 @@ class FlatOptimizer:
         assert self._optimizer is None, "this optimizer has stepped already"
         self._restored = {name: rows.clone() for name, rows in state.items()}
 
+    @cached_property
+    def _looks_at_weights(self) -> bool:
+        """Whether an increment depends on the weights, as by weight decay; tried on two numbers."""
+        if not self._elementwise:
+            return True
+        apart = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+        x, tried = apart, FlatOptimizer(self._make, ())
+        for _ in range(TRIED):
+            x = tried.step(x, torch.ones_like(x), LR_TRIED)
+        return not torch.allclose(x - apart, (x - apart)[0], rtol=0, atol=1e-12)
+
     def _stepped(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
         stepped = x.clone()
+        self._advance(stepped, gradients, lr)
+        return stepped
+
+    def _advance(self, stepped: Tensor, gradients: Tensor, lr: "float | Tensor") -> None:
+        """Step the weights [rows, d] where they are."""
         per = lr.ndim if isinstance(lr, Tensor) else 0
         groups, gradient_groups = self._split(stepped, per), self._split(gradients, per)
         if self._optimizer is None:
@@ -156,7 +197,6 @@ class FlatOptimizer:
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         self._step()
-        return stepped
 
     def _start(self, groups: list[list[Tensor]], per: int) -> None:
         self._parameters = [[nn.Parameter(part) for part in group] for group in groups]

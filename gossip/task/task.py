@@ -1,5 +1,6 @@
 """Model and loss as functions of a flat row, for many learners at once."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -17,6 +18,7 @@ from gossip.streams import seeded
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
 from gossip.task.likeness import unlike
+from gossip.task.linear import WeightFirst
 from gossip.task.loss import OfLogits, cross_entropy, total
 from gossip.task.numerics import PLAIN, Numerics
 from gossip.task.overrun import spared
@@ -78,8 +80,9 @@ class Task:
         test: test samples.
         dtype: of rows and inputs.
         engine: how gradients of several rows are computed: "vmap" (one batched pass), "loop"
-            (one row after the other), or "auto": vmap unless the model cannot be batched, or
-            convolves, which on a CPU is slower as one grouped convolution than in turn.
+            (one row after the other), or "auto": vmap unless the model cannot be batched, or has
+            what on a CPU is slower that way: convolutions, which become one grouped convolution,
+            and whatever torch has no batching rule for, such as fused attention.
         num_classes: logits the model must have at least; not looked at if 0.
         seed: of what the model draws when it is made and is not trained, in frozen parameters.
         validation: samples held out of the training set, if any.
@@ -208,10 +211,10 @@ class Task:
             return Gradients(gradient.unsqueeze(0), loss.unsqueeze(0))
         if self.engine == "vmap":
             return self._batched(x, inputs, labels, scale, exact)
-        nobody = [None] * local
+        nobody, values = [None] * local, torch.empty_like(x)
         each = zip(x, inputs, labels, _or(buffers, nobody), _or(seeds, nobody), strict=True)
-        gradients, losses = zip(*(of_row(*row) for row in each), strict=True)
-        return Gradients(torch.stack(gradients), torch.stack(losses))
+        losses = [of_row(*row, out=own)[1] for own, row in zip(values, each, strict=True)]
+        return Gradients(values, torch.stack(losses))
 
     def _batched(
         self,
@@ -223,7 +226,8 @@ class Task:
     ) -> Gradients:
         parameters = self._parameters(x)
         of_rows = self._exact_batched_loss if exact else self._batched_loss
-        losses = of_rows(parameters, inputs, labels)
+        with nullcontext() if self.numerics.compile else WeightFirst():
+            losses = of_rows(parameters, inputs, labels)
         return Gradients(_flat_gradient(losses, parameters, x.shape[:1], scale), losses.detach())
 
     def _shared_row(
@@ -440,8 +444,10 @@ class Task:
         inputs, labels = self.train.batch(np.zeros((2, 1), dtype=np.int64))
         parameters = self._parameters(two_rows)
         try:
-            losses = vmap(self._loss)(parameters, inputs, labels)
-            _flat_gradient(losses, parameters, two_rows.shape[:1], None)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                losses = vmap(self._loss)(parameters, inputs, labels)
+                _flat_gradient(losses, parameters, two_rows.shape[:1], None)
         # Data-dependent control flow, an operation without a batching rule, or what a model makes
         # of tensors that have no numbers.
         except Exception as error:
@@ -450,7 +456,9 @@ class Task:
                 f"({said(error, 100)})",
             )
             return "loop"
-        return "vmap"
+        # What has no batching rule, such as fused attention, is done in turn all the same.
+        in_parts = any("batching rule" in str(each.message) for each in caught)
+        return "loop" if slow and in_parts else "vmap"
 
     def _compiled(self, loss: Loss) -> Loss:
         """`loss`, its forward and backward passes by torch.compile if that is wanted.
@@ -502,12 +510,13 @@ class Task:
         *,
         scale: "float | Tensor | None" = None,
         exact: bool = False,
+        out: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         parameters = self._parameters(row)
         of_row = self._exact_loss if exact else self._step_loss
         with self._drawing(seed):
             loss = of_row(parameters | self._named_buffers(buffers), inputs, labels)
-        return _flat_gradient(loss, parameters, row.shape[:0], scale), loss.detach()
+        return _flat_gradient(loss, parameters, row.shape[:0], scale, out), loss.detach()
 
     def check_curvature(self) -> None:
         """Try whether the loss has second derivatives.
@@ -581,11 +590,12 @@ def _flat_gradient(
     parameters: dict[str, Tensor],
     rows: torch.Size,
     scale: "float | Tensor | None",
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Gradient of each row's own loss, [*rows, d]."""
+    """Gradient of each row's own loss, [*rows, d], in `out` if it is given."""
     loss = losses.sum()
     gradients = _gradients(loss if scale is None else loss * scale, parameters)
-    flat = torch.cat([g.reshape(*rows, -1) for g in gradients], dim=-1)
+    flat = torch.cat([g.reshape(*rows, -1) for g in gradients], dim=-1, out=out)
     return flat if scale is None else flat.div_(scale)
 
 

@@ -127,3 +127,21 @@ def test_the_rate_of_each_step_is_the_one_given():
     x, g = torch.zeros(1, 15), torch.ones(1, 15)
     for lr in (0.5, 0.0, 0.25):
         torch.testing.assert_close(flat.step(x, g, lr), torch.full((1, 15), -lr))
+
+
+@pytest.mark.parametrize("lr", [0.05, PER_LAYER, PER_ROW_AND_LAYER], ids=["one", "layer", "row"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_from_elsewhere_is_the_same_increment(name, weight_decay, lr):
+    generator = torch.Generator().manual_seed(2)
+    draw = lambda: torch.randn(ROWS, 15, generator=generator, dtype=torch.float64)  # noqa: E731
+    x, start = draw(), draw()
+    from_x, from_base, alone = (
+        optimizer(name, LAYERS, weight_decay=weight_decay)() for _ in range(3)
+    )
+    for g in [draw() for _ in range(3)]:
+        stepped = from_x.step(x, g, lr)
+        moved = from_base.step_from(start, x, g, lr, out=torch.empty_like(x))
+        torch.testing.assert_close(moved - start, stepped - x, rtol=1e-9, atol=1e-14)
+        assert torch.equal(alone.step_from(x, x, g, lr, out=torch.empty_like(x)), stepped)
+        x, start = stepped, draw()
