@@ -199,9 +199,9 @@ class Rounds:
         if self.watch is not None:
             self.order.wait()
             self.watch.ending(self.order)
-        self.order.end()
+        mixed = self.order.end()
         if self.watch is not None:
-            self.watch.ended()
+            self.watch.ended(self.order, mixed)
         self._open, self._changed = False, set()
         if self._alterations is not None:
             self._alterations.trust()
