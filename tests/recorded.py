@@ -104,16 +104,17 @@ def walk(chosen: Study, out: Path) -> None:
 
 
 def assert_same(chosen: Study, out: Path) -> None:
-    """The harness has measured what the wrapper has, of all columns of the monitor and the method.
+    """The harness has measured what the wrapper has, of all that has a column there.
 
-    Both to 1e-10, and what is 0 but for rounding to 1e-12 beside weights of about 1.
+    To 1e-10, and what is 0 but for rounding to 1e-12 beside weights of about 1.
     """
     rows: list[dict[str, float]] = []
     (method,) = chosen.config.algorithm
     train(chosen, algorithm(method, chosen), record=rows.extend)
     steps = range(0, STEPS, EVERY)
     table = trace.load(out)
-    for name in (*LEVELS["full"], *LIPSCHITZ, *columns(chosen, method)):
+    sent = ("bytes_sent", "rows_sent")
+    for name in (*LEVELS["full"], *LIPSCHITZ, *columns(chosen, method), *sent):
         expected = [row[name] for row in rows if row["step"] in steps and name in row]
         found = trace.column(table, name)[: len(steps)]
         atol = 1e-12 if name in ZERO else 1e-18

@@ -23,7 +23,7 @@ from gossip.trackers import TRACKERS, Tracking, close_all, facts_of
 from gossip.wrapper.measuring import ScriptMonitor
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
-from gossip.wrapper.probing import Loss
+from gossip.wrapper.probing import Loss, within
 from gossip.wrapper.stopwatch import Stopwatch
 from gossip.wrapper.watching import Watch
 
@@ -233,8 +233,17 @@ class Recording:
             values = self._monitor(seen, self._batches.pop(seen.t, []))
         seconds = self._clock.training
         row = {"step": seen.t, "seconds": seconds, "lr": seen.lr, "learners": self._comm.n}
-        self._write({**row, **self._told(), **values})
+        self._write({**row, **self._told(), **self._sent(seen.t), **values})
         self._clock.lap("monitor")
+
+    def _sent(self, t: int) -> Values:
+        """What a learner has sent in steps 0 to t, where all of them were made here. Collective."""
+        if not self._rounds.from_start:
+            return {}
+        own = sum(like.shape[1] * like.element_size() for like in self._weights.like)
+        here = [self._model.traffic.bytes_sent_per_learner, float(own)]
+        sent, row = within(self._comm, torch.tensor(here, dtype=torch.float64)).tolist()
+        return {"bytes_sent": sent, "rows_sent": sent / ((t + 1) * row)}
 
     def _told(self) -> Values:
         """The means over processes of what they have noted since the last row. Collective."""

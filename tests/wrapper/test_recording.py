@@ -176,6 +176,42 @@ def test_a_run_goes_on_behind_the_step_that_was_loaded(tmp_path):
     np.testing.assert_array_equal(trace.column(table, "sigma_w2"), whole)
 
 
+class TwoKinds(nn.Module):
+    """Weights of two dtypes, which are two rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(4, 3), nn.Linear(3, 3).double()
+
+    def forward(self, x):
+        return self.wide(self.narrow(x).double())
+
+
+@pytest.mark.parametrize("method", ["diloco", "sgp"])
+def test_what_a_method_keeps_of_several_rows_is_one(method, tmp_path):
+    torch.manual_seed(2)
+    module = TwoKinds()
+    model = gossip.Gossip(module, algorithm=method)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    theta, lengths = [p.detach().clone() for p in module.parameters()], []
+    with gossip.record(model, tmp_path, every=1):
+        for t in range(2):
+            optimizer.zero_grad()
+            loss(model, batch(t, shape=(4,))).backward()
+            optimizer.step()
+            squares = [
+                (p.detach() - q).double().square().sum()
+                for p, q in zip(module.parameters(), theta, strict=True)
+            ]
+            lengths.append(float(sum(squares)) ** 0.5)
+    table = trace.load(tmp_path)
+    if method == "sgp":
+        assert (trace.column(table, "mass_error")[:2] == 0).all()
+    else:
+        np.testing.assert_allclose(trace.column(table, "pseudo_norm")[:2], lengths, rtol=1e-6)
+        np.testing.assert_allclose(trace.column(table, "pseudo_cosine")[:2], 1, rtol=1e-12)
+
+
 class Once(torch.autograd.Function):
     """The square, of which autograd knows one derivative."""
 
@@ -208,15 +244,15 @@ def test_batches_that_are_not_known_are_said_once_and_stop_nothing(tmp_path):
     model = gossip.Gossip(odd_models.Net((8, 8), 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     given = {"probe": [batch(0), batch(1)], "loss": loss, "monitor": "full"}
-    with (
-        pytest.warns(
-            UserWarning, match=r"step 0 has no parts of Delta.*recording\.batches"
-        ) as said,
-        gossip.record(model, tmp_path, every=1, **given),
-    ):
-        for t in range(3):
-            loss(model, batch(t)).backward()
-            optimizer.step()
+
+    def walk():
+        with gossip.record(model, tmp_path, every=1, **given):
+            for t in range(3):
+                loss(model, batch(t)).backward()
+                optimizer.step()
+
+    with pytest.warns(UserWarning, match=r"step 0 has no parts of Delta.*\.batches") as said:
+        walk()
     assert len(said) == 1
     table = trace.load(tmp_path)
     assert np.isnan(trace.column(table, "delta_s")).all()
