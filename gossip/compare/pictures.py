@@ -22,7 +22,7 @@ _MARKERS = "osD^vPX"
 
 
 def draw(rows: Sequence[Row], runs: Mapping[str, Run], folder: Path) -> list[Path]:
-    """Draw accuracy.png, epochs_to_target.png and curves.png into `folder`.
+    """Draw accuracy.png (or r2.png), epochs_to_target.png and curves.png into `folder`.
 
     Args:
         rows: of `gossip.compare.rows`; those that were not chosen are left out.
@@ -35,7 +35,7 @@ def draw(rows: Sequence[Row], runs: Mapping[str, Run], folder: Path) -> list[Pat
     made = lines(rows)
     looks, called = _looks(made), score(runs.values())
     return [
-        save(score_figure(made, looks, called), folder / "accuracy.png"),
+        save(score_figure(made, looks, called), folder / f"{called.replace('^', '').lower()}.png"),
         save(epochs_figure(made, looks, called), folder / "epochs_to_target.png"),
         save(curves_figure(made, looks, runs), folder / "curves.png"),
     ]
