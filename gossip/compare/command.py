@@ -91,11 +91,12 @@ class Command:
     tune_seeds: tuple[int, ...] = ()
     """Seeds of the trials (default: the first of --seeds)."""
     target: Annotated[float | None, arg(metavar="ERROR")] = None
-    """Error to reach, as 0.08 (default: the single worker's best, mean over the seeds)."""
+    """Error to reach, as 0.08; of labels that are numbers 1 - R^2 (default: the single worker's
+    best, mean over the seeds)."""
     slack: float = 0.0
-    """Percentage points that the target accuracy is below the single worker's."""
+    """Percentage points that the target accuracy (R^2) is below the single worker's."""
     at_epoch: Annotated[float | None, arg(metavar="EPOCH")] = None
-    """Where accuracies are compared (default: at the end)."""
+    """Where accuracies (R^2) are compared (default: at the end)."""
     out: Annotated[Path, arg(metavar="FOLDER")]
     """Where the runs, the tables and the pictures go."""
     jobs: int = os.cpu_count() or 1

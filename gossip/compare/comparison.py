@@ -29,9 +29,9 @@ class Comparison:
     target: float | None = None
     """Error to reach; None: the single worker's."""
     slack: float = 0.0
-    """Percentage points that the target accuracy is below the single worker's."""
+    """Percentage points that the target accuracy, or R^2, is below the single worker's."""
     at_epoch: float | None = None
-    """Where accuracies are compared; None: at the end."""
+    """Where accuracies, or R^2, are compared; None: at the end."""
     samples: int
     """N, training samples without those held out."""
     given: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Comparison:
         if self.at_epoch is not None and not 0 < self.at_epoch <= epochs:
             raise UserError(f"at_epoch={self.at_epoch}: it must be in (0, {epochs:g}], the epochs")
         if self.target is not None and not 0 < self.target < 1:
-            raise UserError(f"target={self.target}: it is an error, a share in (0, 1)")
+            raise UserError(f"target={self.target}: it is an error (1 - R^2), in (0, 1)")
         if not 0 <= self.slack < 100:
             raise UserError(f"slack={self.slack}: it is a number of percentage points, from 0 up")
         methods.distinct(self.sides())

@@ -7,18 +7,21 @@ docs/mathematics.md#comparing-methods.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gossip.errors import UserError
+from gossip.loop.outcome import OF_NUMBERS
 from gossip.report import Run
 
 VALIDATION, TEST = "validation_error", "test_error"
 
 LOST = 0.5
-"""A run that ends with less than this share of its best accuracy is lost."""
+"""A run that ends with less than this share of its best accuracy, or R^2, is lost."""
+SCORES = {"error": "accuracy", OF_NUMBERS: "R^2"}
+"""What a run's error is called -> what is left of 1: of labels that are numbers R^2."""
 
 _ROUNDING = 1e-9
 """An epoch is a quotient: 30 steps of 1/30 may come out a little over 1."""
@@ -42,6 +45,11 @@ class Evaluations(NamedTuple):
     steps: np.ndarray
     seconds: np.ndarray
     errors: np.ndarray
+
+
+def score(runs: Iterable[Run]) -> str:
+    """What 1 - error is called in a comparison, whose runs all judge the same labels."""
+    return " or ".join(dict.fromkeys(SCORES.get(run.error, f"1 - ({run.error})") for run in runs))
 
 
 def error_column(run: Run) -> str:
@@ -105,7 +113,7 @@ def diverged(run: Run) -> bool:
 
 
 def is_lost(run: Run) -> bool:
-    """Whether it diverged, or ended with less than half of the accuracy it had at its best."""
+    """Whether it diverged, or ended with less than half of its best accuracy, or R^2."""
     return diverged(run) or 1 - last_error(run) < LOST * (1 - best_error(run))
 
 
@@ -118,7 +126,7 @@ def target_error(runs: Sequence[Run], slack: float = 0.0) -> float:
 
     Args:
         runs: the single-worker runs, one per seed.
-        slack: by how many percentage points the target accuracy is below the baseline's.
+        slack: by how many percentage points the target accuracy, or R^2, is below the baseline's.
 
     Raises:
         UserError: no run, or one was never evaluated.

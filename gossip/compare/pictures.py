@@ -1,4 +1,4 @@
-"""Figures of a comparison: the cost of a larger batch in accuracy and in data."""
+"""Figures of a comparison: the cost of a larger batch in accuracy, or R^2, and in data."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import numpy as np
 
 from gossip.compare.lines import Line, lines
 from gossip.compare.methods import SINGLE, parse
-from gossip.compare.metrics import evaluations
+from gossip.compare.metrics import evaluations, score
 from gossip.compare.rows import Row
 from gossip.report import Run
 from gossip.report.figures import STYLE, save
@@ -22,7 +22,7 @@ _MARKERS = "osD^vPX"
 
 
 def draw(rows: Sequence[Row], runs: Mapping[str, Run], folder: Path) -> list[Path]:
-    """Draw accuracy.png, epochs_to_target.png and curves.png into `folder`.
+    """Draw accuracy.png (or r2.png), epochs_to_target.png and curves.png into `folder`.
 
     Args:
         rows: of `gossip.compare.rows`; those that were not chosen are left out.
@@ -33,16 +33,16 @@ def draw(rows: Sequence[Row], runs: Mapping[str, Run], folder: Path) -> list[Pat
         UserError: a file cannot be written.
     """
     made = lines(rows)
-    looks = _looks(made)
+    looks, called = _looks(made), score(runs.values())
     return [
-        save(accuracy_figure(made, looks), folder / "accuracy.png"),
-        save(epochs_figure(made, looks), folder / "epochs_to_target.png"),
+        save(score_figure(made, looks, called), folder / f"{called.replace('^', '').lower()}.png"),
+        save(epochs_figure(made, looks, called), folder / "epochs_to_target.png"),
         save(curves_figure(made, looks, runs), folder / "curves.png"),
     ]
 
 
-def accuracy_figure(made: Sequence[Line], looks: Mapping[str, dict]) -> "Figure":
-    """Accuracy at fixed data over the total batch, a bar of one standard deviation."""
+def score_figure(made: Sequence[Line], looks: Mapping[str, dict], called: str) -> "Figure":
+    """Accuracy, or what it is `called`, at fixed data over the total batch, ± a deviation."""
     with _new(7.2, 4.6) as figure:
         axes = figure.subplots()
         for method, look in looks.items():
@@ -56,13 +56,13 @@ def accuracy_figure(made: Sequence[Line], looks: Mapping[str, dict]) -> "Figure"
                 **look,
             )
             _level(axes, method, [100 * (1 - s.mean) for s in sums], look)
-        axes.set_title("Accuracy after the same number of samples")
-        axes.set_ylabel("accuracy in %, mean ± std over seeds")
+        axes.set_title(f"{called[0].upper()}{called[1:]} after the same number of samples")
+        axes.set_ylabel(f"{called} in %, mean ± std over seeds")
         _batch_axis(axes, made)
     return figure
 
 
-def epochs_figure(made: Sequence[Line], looks: Mapping[str, dict]) -> "Figure":
+def epochs_figure(made: Sequence[Line], looks: Mapping[str, dict], called: str) -> "Figure":
     """Epochs to the target over the total batch; a gap where no run reached it."""
     with _new(7.2, 4.6) as figure:
         axes = figure.subplots()
@@ -71,7 +71,7 @@ def epochs_figure(made: Sequence[Line], looks: Mapping[str, dict]) -> "Figure":
             means = [line.over_seeds("epochs_to_target").mean for line in points]
             axes.plot([line.total_batch for line in points], means, **look)
             _level(axes, method, means, look)
-        axes.set_title("Epochs to the target accuracy")
+        axes.set_title(f"Epochs to the target {called}")
         axes.set_ylabel("epochs, mean over the runs that reached it")
         axes.set_ylim(bottom=0)
         _batch_axis(axes, made)
@@ -82,6 +82,7 @@ def curves_figure(
     made: Sequence[Line], looks: Mapping[str, dict], runs: Mapping[str, Run]
 ) -> "Figure":
     """Error over epochs, a panel for each number of learners: light seeds and their mean."""
+    errors = " or ".join(dict.fromkeys(run.error for run in runs.values()))
     counts = sorted({line.cell.learners for line in made})
     columns = min(3, max(1, len(counts)))
     height = -(-max(1, len(counts)) // columns)
@@ -94,7 +95,7 @@ def curves_figure(
             axes.set_title(f"n = {n}")
             _error_axis(axes)
             axes.set_xlabel("epoch")
-            axes.set_ylabel("error in %")
+            axes.set_ylabel(f"{errors} in %")
         for axes in panels[len(counts) :]:
             axes.remove()
         handles = _handles(looks)

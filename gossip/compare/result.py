@@ -10,7 +10,7 @@ import tomli_w
 from rich.console import Console
 
 from gossip.comm.connect import connect
-from gossip.compare import pictures, rows, table
+from gossip.compare import metrics, pictures, rows, table
 from gossip.compare.comparison import Comparison, Values
 from gossip.compare.plan import Cell, Entry, choose, entries, plan
 from gossip.config import Config, to_tables
@@ -91,13 +91,14 @@ def report(comparison: Comparison, folder: Path, console: Console | None = None)
     if not runs:
         raise UserError(f"no run of this comparison in {folder} is finished yet")
     made = rows.rows(comparison, chosen, runs)
-    title, notes = _title(comparison), table.meaning(comparison, made)
+    score = metrics.score(runs.values())
+    title, notes = _title(comparison), table.meaning(comparison, made, score)
     if missing := _missing(comparison, chosen, len(wanted), len(runs)):
         notes.insert(0, missing)
-    console.print(table.table(made, title))
+    console.print(table.table(made, score, title))
     for note in notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
-    run_folder.write_text(folder / PAGE, table.markdown(made, title, notes))
+    run_folder.write_text(folder / PAGE, table.markdown(made, score, title, notes))
     written = [folder / PAGE, rows.write_csv(made, folder / CSV)]
     for path in [*written, *pictures.draw(made, runs, folder)]:
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)

@@ -18,8 +18,9 @@ from gossip.report import Run
 class Row:
     """One run, a line of comparison.csv: its columns, in this order.
 
-    Errors are shares of the samples judged on, those of `judged_by` where no column says test;
-    an empty cell was not measured or never happened.
+    Errors are shares of the samples judged on (of numbers, shares of their variance: 1 - R^2),
+    those of `judged_by` where no column says test; an empty cell was not measured or never
+    happened.
     """
 
     run: str
@@ -38,7 +39,7 @@ class Row:
     verdict: str
     """converged or diverged."""
     is_lost: bool
-    """Diverged, or ended with less than half of its best accuracy."""
+    """Diverged, or ended with less than half of its best accuracy (R^2)."""
     judged_by: str
     """validation_error or test_error."""
     epochs: float

@@ -17,9 +17,15 @@ NONE = "N/A"
 _LEFT = ("method", "tuned")
 
 
-def table(rows: Sequence[Row], title: str = "") -> Table:
-    """One line per total batch and method: means over seeds, with standard deviations."""
-    made = [cells(line) for line in lines(rows)]
+def table(rows: Sequence[Row], score: str, title: str = "") -> Table:
+    """One line per total batch and method: means over seeds, with standard deviations.
+
+    Args:
+        rows: a row for each run.
+        score: what 1 - error is, see `gossip.compare.metrics.score`.
+        title: above it.
+    """
+    made = [cells(line, score) for line in lines(rows)]
     shown = _shown(made)
     result = Table(
         title=Text(title, style="bold"),
@@ -35,9 +41,9 @@ def table(rows: Sequence[Row], title: str = "") -> Table:
     return result
 
 
-def markdown(rows: Sequence[Row], heading: str, notes: Sequence[str]) -> str:
+def markdown(rows: Sequence[Row], score: str, heading: str, notes: Sequence[str]) -> str:
     """The same table as a page, with what it means below it."""
-    made = [cells(line) for line in lines(rows)]
+    made = [cells(line, score) for line in lines(rows)]
     shown = _shown(made)
     texts = [
         f"# {heading}",
@@ -51,7 +57,7 @@ def markdown(rows: Sequence[Row], heading: str, notes: Sequence[str]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def cells(line: Line) -> dict[str, str]:
+def cells(line: Line, score: str) -> dict[str, str]:
     """Column -> text of one line; empty where there is nothing to say."""
     count = len(line.rows)
     hits = line.over_seeds("epochs_to_target")
@@ -60,10 +66,10 @@ def cells(line: Line) -> dict[str, str]:
         "n": str(line.cell.learners),
         "batch": str(line.total_batch),
         "method": line.cell.method,
-        "accuracy": accuracy(line.over_seeds("error")),
-        "best": accuracy(line.over_seeds("best_error")),
-        "last": accuracy(line.over_seeds("last_error")),
-        "test": accuracy(line.over_seeds("early_stopped_error")) if held_out else "",
+        score: percent(line.over_seeds("error")),
+        "best": percent(line.over_seeds("best_error")),
+        "last": percent(line.over_seeds("last_error")),
+        "test": percent(line.over_seeds("early_stopped_error")) if held_out else "",
         "epochs": _number(hits.mean, ".1f", NONE) + _of(hits.count, count),
         "updates": _number(line.over_seeds("updates_to_target").mean, ".0f", NONE),
         "seconds": _number(line.over_seeds("seconds_to_target").mean, ".1f", NONE),
@@ -74,7 +80,7 @@ def cells(line: Line) -> dict[str, str]:
     }
 
 
-def meaning(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+def meaning(comparison: Comparison, rows: Sequence[Row], score: str) -> list[str]:
     """What the columns are, in sentences."""
     judge = "held-out training samples" if comparison.base.data.validation else "the test set"
     at = comparison.at_epoch or comparison.base.epochs or math.nan
@@ -82,18 +88,18 @@ def meaning(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     source = "as given" if comparison.target is not None else "the single worker's best"
     if comparison.target is None and comparison.slack:
         source += f" less {comparison.slack:g} points"
-    aim = f"{1 - goal:.2%} ({source})" if math.isfinite(goal) else f"not known yet ({source})"
+    aim = f"{1 - goal:.2%}" if math.isfinite(goal) else "not known yet"
     said = [
-        f"accuracy: on {judge} at epoch {at:g}, mean ± standard deviation over the seeds; "
+        f"{score}: on {judge} at epoch {at:g}, mean ± standard deviation over the seeds; "
         "best and last: of all evaluations of a run. Diverged runs count in all three.",
-        f"epochs, updates, seconds: until the first evaluation at {aim}, mean over the runs that "
-        f"reached it; {NONE}: none did.",
+        f"epochs, updates, seconds: until the first evaluation at {aim} ({source}), mean over the "
+        f"runs that reached it; {NONE}: none did.",
         "seconds: of training, all learners one after the other in one thread, so not the time "
         "of n machines.",
         "data: samples seen, in passes over the training set.",
     ]
     if comparison.base.data.validation:
-        said.append("test: accuracy on the test set of the model that validation chose.")
+        said.append(f"test: {score} on the test set of the model that validation chose.")
     if comparison.tune:
         said.append(
             "tuned: of equally many trials for every method and batch, the lowest final "
@@ -102,8 +108,8 @@ def meaning(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     return said
 
 
-def accuracy(errors: Summary) -> str:
-    """Mean ± standard deviation in percent."""
+def percent(errors: Summary) -> str:
+    """Mean ± standard deviation of what errors leave of 1, in percent."""
     if not errors.count:
         return ""
     spread = "" if math.isnan(errors.std) else f" ± {100 * errors.std:.2f}"

@@ -15,6 +15,7 @@ from torch import Tensor
 from gossip.comm.base import Communicator
 from gossip.monitor.base import Moment, Values
 from gossip.monitor.columns import METHOD
+from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.monitor.spread import squared_norms
 
 
@@ -71,6 +72,30 @@ def of_round(moment: Moment, comm: Communicator) -> tuple[Tensor, Tensor]:
     """Mean theta and mean pseudo-gradient of the round so far, both [d] float64. Collective."""
     theta = moment.kept["anchor"].double()
     return _mean(theta, comm), _mean(theta - moment.x_next.double(), comm)
+
+
+def round_rate(
+    moment: Moment,
+    w_a: Tensor,
+    g: MeanModelGradient,
+    gradient_at: Callable[[Tensor], MeanModelGradient],
+    comm: Communicator,
+) -> float:
+    """alpha_e of the pseudo-gradient, with the gradient at theta. Collective.
+
+    Args:
+        moment: of a method in rounds.
+        w_a: mean model, [d].
+        g: the gradient there, which is that at theta if theta is w_a.
+        gradient_at: gives it elsewhere.
+        comm: collective.
+    """
+    theta, pseudo_gradient = of_round(moment, comm)
+    if not pseudo_gradient.any():
+        return nan
+    if not torch.equal(theta, w_a):
+        g = gradient_at(theta)
+    return g.component_of(pseudo_gradient)
 
 
 def _mean(rows: Tensor, comm: Communicator) -> Tensor:

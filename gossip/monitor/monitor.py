@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from math import nan, sqrt
 
 import numpy as np
-import torch
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, lookup
@@ -13,7 +12,7 @@ from gossip.monitor.columns import LIPSCHITZ, columns
 from gossip.monitor.curvature import delta2_hessian, delta2_hessian_minibatch
 from gossip.monitor.decomposition import gradient_at_mean, noise_split
 from gossip.monitor.effective_rate import MeanModelGradient, alpha_e, alpha_e_sgd, delta
-from gossip.monitor.kept import ROUND_RATE, kept_values, names_of, of_round
+from gossip.monitor.kept import ROUND_RATE, kept_values, names_of, round_rate
 from gossip.monitor.lipschitz import lipschitz
 from gossip.monitor.smoothness import GradientWindow, lr_max, ls_est
 from gossip.monitor.sources import SOURCES, Probe
@@ -115,22 +114,13 @@ class Monitor:
         values |= rate_values(moment.lr, mean, g)
         values["g_is_probe"] = float(self.source != "full")
         if "anchor" in moment.kept:
-            values[ROUND_RATE] = self._round_rate(moment, mean, g, comm)
+            source, there = SOURCES[self.source], Probe(self.probe, self.seed, moment.step, 2)
+            values[ROUND_RATE] = round_rate(
+                moment, mean.weights, g, lambda theta: source(self.task, theta, there, comm), comm
+            )
         if self.level == "full":
             values |= self._split_values(moment, mean, g, distances, comm)
         return values, larger(largest, values["grad_norm"])
-
-    def _round_rate(
-        self, moment: Moment, mean: MeanModel, g: MeanModelGradient, comm: Communicator
-    ) -> float:
-        """alpha_e of the pseudo-gradient, with the gradient at theta: g if theta is w_a."""
-        theta, pseudo_gradient = of_round(moment, comm)
-        if not pseudo_gradient.any():
-            return nan
-        if not torch.equal(theta, mean.weights):
-            probe = Probe(self.probe, self.seed, moment.step, 2)
-            g = SOURCES[self.source](self.task, theta, probe, comm)
-        return g.component_of(pseudo_gradient)
 
     def _split_values(
         self,

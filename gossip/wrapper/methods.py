@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 
 from gossip.algorithms import ALGORITHMS, Algorithm, Settings, check_options
-from gossip.algorithms.base import State
+from gossip.algorithms.base import State, Step
+from gossip.algorithms.flat import Spread
 from gossip.algorithms.options import Line
 from gossip.algorithms.refusals import of_wire, refusals
 from gossip.errors import UserError, lookup
@@ -18,6 +19,7 @@ from gossip.optim import FlatOptimizer
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
+from gossip.wrapper.watching import joined
 from gossip.wrapper.weights import Slot, Weights
 from topologies import Topology
 
@@ -84,6 +86,7 @@ class Method:
         self._name, self._made, self._exchange = name, made, exchange
         self._steers = made.properties.steers or made.properties.own_momentum
         self.changes: list[Tensor] = []
+        self.flat_spread: Spread | None = getattr(made, "flat_spread", None)
         self._t = 0
         self._rate: float | None = None
         self._before: list[Tensor] = []
@@ -130,8 +133,11 @@ class Method:
     def stepped(self, slots: Iterable[Slot]) -> None:
         """The others are still to come."""
 
-    def end(self) -> None:
+    def end(self) -> list[Tensor]:
         """The method's step.
+
+        Returns:
+            What it calls mixed.
 
         Raises:
             UserError: the update was left out, which the method cannot.
@@ -148,21 +154,38 @@ class Method:
         gradients = self._gradients or after  # of the others, only that it is what Stepped has
         layers = exchange.weights.layers
         parts = zip(self._states, self._before, gradients, after, layers, strict=True)
-        self._states = [self._step(*each) for each in parts]
+        stepped = [self._step(*each) for each in parts]
+        self._states = [state for state, _ in stepped]
         exchange.weights.put([state.x for state in self._states])
         exchange.traffic.bytes_sent_per_learner += comm.traffic.bytes_sent_per_learner - sent[0]
         exchange.traffic.messages_per_learner += comm.traffic.messages_per_learner - sent[1]
         exchange.traffic.seconds_waiting += comm.traffic.seconds_waiting - waited
         self._before, self._gradients = [], []
+        return [step.mixed for _, step in stepped]
 
     def _step(
         self, state: State[Any], before: Tensor, g: Tensor, after: Tensor, layers: list[Layer]
-    ) -> State[Any]:
+    ) -> tuple[State[Any], Step]:
         rate = 1.0 if self._rate is None else self._rate
         gradients = Gradients(g, before.new_zeros(1))
         now = state._replace(step=self._t, x=before, optimizer=Stepped(g, after, layers))
         w, comm = self._exchange.topology.matrix(self._t), self._exchange.comm
-        return self._made.step(now, lambda _: gradients, w, Constant(rate), comm)[0]
+        return self._made.step(now, lambda _: gradients, w, Constant(rate), comm)
+
+    def kept(self) -> dict[str, Tensor]:
+        """What the method keeps, [1, ...]; of several rows one behind the other.
+
+        What is no row of numbers, as the mass of push-sum, is the same for each of them.
+        """
+        first, *others = self._states
+        if not others:
+            return dict(first.rows)
+        return {
+            name: joined([state.rows[name] for state in self._states])
+            if own.shape == first.x.shape
+            else own
+            for name, own in first.rows.items()
+        }
 
     def state(self) -> dict[str, Any]:
         """What the method keeps, and the step that is under way, if one is."""

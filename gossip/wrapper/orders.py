@@ -6,6 +6,8 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.optim import Optimizer
 
+from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
+from gossip.algorithms.flat import Spread
 from gossip.errors import UserError
 from gossip.wrapper.exchange import Exchange, Mixing
 from gossip.wrapper.weights import Slot
@@ -18,6 +20,8 @@ class Order(Protocol):
     """Whether `end` talks to the other learners."""
     changes: list[Tensor]
     """W w - w as rows, between `wait` and `end`; none where nothing is added, or not this way."""
+    flat_spread: Spread | None
+    """Stationary variance of plain SGD without curvature, where there is a formula."""
 
     def start(self, t: int) -> None:
         """Step t has begun, with the weights as they are."""
@@ -35,8 +39,16 @@ class Order(Protocol):
         """An optimizer has changed these parameters, and others are still to be changed."""
         ...
 
-    def end(self) -> None:
-        """The step is over for all parameters, changed or not."""
+    def end(self) -> list[Tensor] | None:
+        """The step is over for all parameters, changed or not.
+
+        Returns:
+            What it has mixed, before the update was added; None: w + changes, or w(t+1).
+        """
+        ...
+
+    def kept(self) -> Mapping[str, Tensor]:
+        """What a method keeps beside the weights, name -> [1, ...]; not to be written to."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -57,6 +69,10 @@ class _Stateless:
     def stepping(self, optimizer: Optimizer) -> None:
         """Whichever it is."""
         self.wait()
+
+    def kept(self) -> Mapping[str, Tensor]:
+        """Nothing."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """Nothing."""
@@ -83,6 +99,7 @@ class Awc(_Stateless):
     """
 
     collective_end = False
+    flat_spread: Spread | None = Dpsgd.flat_spread
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -124,6 +141,7 @@ class Atc(_Stateless):
     """Adapt, then combine: w <- W (w + u), the weights that all optimizers have changed."""
 
     collective_end = True
+    flat_spread: Spread | None = DpsgdAtc.flat_spread
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

@@ -44,7 +44,8 @@ class Replay:
     """
 
     def __init__(self, module: nn.Module, weights: Weights, loss: Loss) -> None:
-        self._module, self._weights, self._loss = module, weights, loss
+        self._module, self._loss = module, loss
+        self.weights = weights
 
     def gradient(self, row: Tensor, probe: Probe, comm: Communicator) -> MeanModelGradient:
         r"""The gradient at `row` [d] over all learners' probes, of S batches b_i. Collective.
@@ -88,46 +89,54 @@ class Replay:
 
     def _sums(self, row: Tensor, batches: Iterable[Any]) -> "Sums":
         gradient, loss, samples, squares, groups = torch.zeros_like(row), 0.0, 0, 0.0, 0
-        with self._standing_at(row):
+        slots = self.weights.slots.values()
+        with self.standing_at(row):
             for batch in batches:
                 count = samples_in(batch)
-                value = self._loss(self._module, batch)
-                own = self._gradient_of(value).to(gradient)
+                value = self.value(batch)
+                own = self.row(_gradients(value, [s.parameter for s in slots])).to(gradient)
                 gradient += count * own
                 loss += count * float(value.detach())
                 squares += count * float(own @ own)
                 samples, groups = samples + count, groups + 1
         return Sums(gradient, loss, samples, squares, groups)
 
-    def _gradient_of(self, loss: Any) -> Tensor:
-        """As a row, [d] float64."""
+    def value(self, batch: Any) -> Tensor:
+        """The loss of a batch.
+
+        Raises:
+            UserError: it is not one number.
+        """
+        loss = self._loss(self._module, batch)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             kind = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise UserError(
                 f"loss(module, batch) gave {kind}: give the mean loss of the batch, one number"
             )
-        slots = list(self._weights.slots.values())
-        parts = _gradients(loss, [s.parameter for s in slots])
-        rows = [torch.zeros_like(like) for like in self._weights.like]
-        for slot, part in zip(slots, parts, strict=True):
+        return loss
+
+    def row(self, parts: Iterable[Tensor | None]) -> Tensor:
+        """A part for each parameter, in the order of the slots, as a row [d] float64."""
+        rows = [torch.zeros_like(like) for like in self.weights.like]
+        for slot, part in zip(self.weights.slots.values(), parts, strict=True):
             if part is not None:
                 slot.part(rows).add_(shard(part).to_dense())
         return joined(rows)[0].double()
 
     @contextmanager
-    def _standing_at(self, row: Tensor) -> Iterator[None]:
+    def standing_at(self, row: Tensor) -> Iterator[None]:
         """In this block the module has the weights `row`, and is looked at only."""
-        own = self._weights.rows()
+        own = self.weights.rows()
         buffers = [(buffer, buffer.clone()) for buffer in self._module.buffers()]
         modes = [(part, part.training) for part in self._module.modules()]
         try:
             for part, _ in modes:
                 part.training = isinstance(part, NORM)
-            self._weights.lend(parted(row, self._weights.like))
+            self.weights.lend(parted(row, self.weights.like))
             with seeded(0, own[0].device), torch.enable_grad():
                 yield
         finally:
-            self._weights.lend(own)
+            self.weights.lend(own)
             for buffer, before in buffers:
                 buffer.data.copy_(before)
             for part, mode in modes:

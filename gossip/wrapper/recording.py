@@ -11,26 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree, on_all, on_first
 from gossip.errors import UserError, one_of
 from gossip.loop.outcome import COLUMNS
 from gossip.loop.verdict import Verdict
-from gossip.monitor import LEVELS, GradientWindow, Moment, Values
-from gossip.monitor.decomposition import noise_split
-from gossip.monitor.effective_rate import MeanModelGradient
-from gossip.monitor.monitor import larger, rate_values, smoothness_values, spread_values
-from gossip.monitor.spread import MeanModel, mean_model, spread
+from gossip.monitor import Values
 from gossip.storage import folder as run_folder
 from gossip.storage.lock import locked
 from gossip.trace import Trace, column, load
 from gossip.trackers import TRACKERS, Tracking, close_all, facts_of
-from gossip.wrapper import own_gradients
+from gossip.wrapper.measuring import ScriptMonitor
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
-from gossip.wrapper.probing import Loss, Probe, Replay
+from gossip.wrapper.probing import Loss, within
 from gossip.wrapper.stopwatch import Stopwatch
-from gossip.wrapper.watching import Seen, Watch
+from gossip.wrapper.watching import Watch
 
 T = TypeVar("T")
 
@@ -46,6 +41,7 @@ def record(
     probe: Iterable[Any] | None = None,
     loss: Loss | None = None,
     whole: bool = False,
+    monitor: str | None = None,
     log: Sequence[str] = (),
 ) -> "Recording":
     """Record the run of a wrapped module while a block lasts; every process calls it.
@@ -63,7 +59,8 @@ def record(
       noise scale, and alpha_e_own, which sees the optimizer alone (docs/script.md);
     - `probe` and `loss`: alpha_e and Delta, with g at the mean model;
     - the same and `whole=True`, all training samples: these exactly;
-    - `batches()` around the training loader: the parts of Delta, too.
+    - `batches()` around the training loader: the parts of Delta, too;
+    - `monitor="full"`: what the Hessian makes of them, and L(x, g), for n + 2 products with it.
 
     Args:
         model: a `Gossip`.
@@ -75,15 +72,18 @@ def record(
             batches are split among them, into equal parts.
         loss: (module, batch) -> the mean loss of the batch, of the module it is given.
         whole: the probes of all learners together are the whole training set.
+        monitor: a level as in the harness: "cheap", without a probe; "standard", without parts of
+            Delta; "full". None: what is given decides, and takes no second derivatives.
         log: experiment trackers that get the rows too, of `gossip.trackers.TRACKERS`.
 
     Raises:
-        UserError: options that do not fit, or differ between processes; a folder in use.
+        UserError: options that do not fit, or differ between processes; a folder in use; of
+            "full", a loss without second derivatives.
     """
     wrapped = getattr(model, "_orig_mod", model)
     if not isinstance(wrapped, Gossip):
         raise UserError(f"record({type(wrapped).__name__}): give the model that Gossip(...) made")
-    return Recording(wrapped, Path(out), every, probe, loss, whole, log)
+    return Recording(wrapped, Path(out), every, probe, loss, whole, monitor, log)
 
 
 class Recording:
@@ -97,19 +97,18 @@ class Recording:
         probe: Iterable[Any] | None,
         loss: Loss | None,
         whole: bool,
+        monitor: str | None,
         log: Sequence[str],
     ) -> None:
         self._model, self.path, self._every = model, out, every
         self._comm, self._rounds = model.comm, model._rounds
         self._weights = model._exchange.weights
-        on_all(self._comm, lambda: _check(every, probe, loss, whole, log, self._rounds.watch))
-        level = "nothing" if loss is None else "probe"
-        agree(self._comm, {"record": f"{level} every={every} whole={whole}"})
-        self._probe = None if probe is None else Probe(probe, whole)
-        self._replay = None if loss is None else Replay(model.module, self._weights, loss)
+        on_all(self._comm, lambda: _check(every, log, self._rounds.watch))
+        self._monitor = ScriptMonitor(model, monitor, probe, loss, whole=whole)
+        agree(self._comm, {"record": f"every={every}"})
         self._clock = Stopwatch(model.traffic)
         self._watch = Watch(self._weights, every, self._clock)
-        self._window, self._verdict = GradientWindow(), Verdict(None)
+        self._verdict = Verdict(None)
         self._batches: dict[int, list[Any]] = {}
         self._noted: dict[str, list[float]] = {}
         self._newest: Values = {}
@@ -152,10 +151,11 @@ class Recording:
         """The batches of a training loader, remembered until their step has been measured.
 
         With them and `loss`, g_S is known: the gradient of the same mini-batches at the mean model,
-        and with it Delta_S, Delta^(2) and their cross term. Needs `probe`, too.
+        and with it Delta_S, Delta^(2) and their cross term. Needs `probe`, too, and no level or
+        "full".
         """
         for batch in loader:
-            if self._probe is not None and self._watch.is_due(t := self._rounds.due):
+            if self._monitor.splits and self._watch.is_due(t := self._rounds.due):
                 self._batches.setdefault(t, []).append(batch)
             yield batch
 
@@ -174,7 +174,7 @@ class Recording:
     def _start(self) -> None:
         """On process 0: the folder, its lock, config and trace."""
         t = self._rounds.t
-        columns = (*COLUMNS, *LEVELS["full"], *own_gradients.COLUMNS)
+        columns = (*COLUMNS, *self._monitor.columns)
         goes_on = t > 0 and (self.path / run_folder.TRACE).is_file()
         if not goes_on:
             if self.path.is_dir() and any(self.path.iterdir()):
@@ -212,7 +212,7 @@ class Recording:
                 **self._of_the_method(),
             },
             **({"model": known[dtype]} if dtype in known else {}),
-            "monitoring": {"monitor_every": self._every},
+            "monitoring": {"monitor": self._monitor.level, "monitor_every": self._every},
             "record": {**self._facts, "script": True, "module": type(self._model.module).__name__},
         }
 
@@ -230,39 +230,20 @@ class Recording:
         self._clock.lap("data")
         seen, self._watch.seen = self._watch.seen, None
         with self._rounds.standing_still():
-            values = self._values(seen)
+            values = self._monitor(seen, self._batches.pop(seen.t, []))
         seconds = self._clock.training
         row = {"step": seen.t, "seconds": seconds, "lr": seen.lr, "learners": self._comm.n}
-        self._write({**row, **self._told(), **values})
+        self._write({**row, **self._told(), **self._sent(seen.t), **values})
         self._clock.lap("monitor")
 
-    def _values(self, seen: Seen) -> Values:
-        """What the monitor makes of the step, with the same formulas as in the harness."""
-        comm, moment = self._comm, _moment(seen)
-        mean = mean_model(moment, comm)
-        distances = spread(moment, mean, comm)
-        g, g_s = self._at_the_mean(seen.t, mean.weights)
-        mean, g, g_s = _of_the_whole(comm, mean, g, g_s)
-        values = spread_values(moment, distances, mean, comm.n, self._weights.d)
-        values |= own_gradients.own_rate(seen.increments, seen.gradients, comm)
-        largest = distances.largest_gradient
-        if g is not None and self._probe is not None:
-            values |= rate_values(seen.lr, mean, g) | {"g_is_probe": float(not self._probe.whole)}
-            largest = larger(largest, values["grad_norm"])
-            if g_s is not None:
-                values |= noise_split(seen.lr, mean.gradient, g_s, g)
-        values = comm.share(values)[0]
-        return values | smoothness_values(self._window, seen.t, largest, values)
-
-    def _at_the_mean(self, t: int, mean: Tensor) -> tuple[MeanModelGradient | None, Tensor | None]:
-        """With a probe g; g_S of step t, too, where all learners have remembered their batches."""
-        if self._replay is None or self._probe is None:
-            return None, None
-        g = self._replay.gradient(mean, self._probe, self._comm)
-        batches = self._batches.pop(t, [])
-        if not all(self._comm.share(bool(batches))):
-            return g, None
-        return g, self._replay.mean_gradient(mean, batches, self._comm)
+    def _sent(self, t: int) -> Values:
+        """What a learner has sent in steps 0 to t, where all of them were made here. Collective."""
+        if not self._rounds.from_start:
+            return {}
+        own = sum(like.shape[1] * like.element_size() for like in self._weights.like)
+        here = [self._model.traffic.bytes_sent_per_learner, float(own)]
+        sent, row = within(self._comm, torch.tensor(here, dtype=torch.float64)).tolist()
+        return {"bytes_sent": sent, "rows_sent": sent / ((t + 1) * row)}
 
     def _told(self) -> Values:
         """The means over processes of what they have noted since the last row. Collective."""
@@ -314,67 +295,13 @@ class Recording:
         }
 
 
-def _check(
-    every: int,
-    probe: Iterable[Any] | None,
-    loss: Loss | None,
-    whole: bool,
-    log: Sequence[str],
-    watch: Watch | None,
-) -> None:
-    """Raises UserError for what does not go together."""
+def _check(every: int, log: Sequence[str], watch: Watch | None) -> None:
+    """Raises UserError for what cannot be."""
     if not isinstance(every, int) or isinstance(every, bool) or every < 1:
         raise UserError(f"every={every!r}: give 1 to measure each step, 50 for every 50th, ...")
-    if loss is not None and not callable(loss):
-        raise UserError("loss= is no function: give one of (module, batch), the mean loss")
-    if (probe is None) != (loss is None):
-        there, missing = ("probe", "loss") if loss is None else ("loss", "probe")
-        raise UserError(
-            f"record({there}=...) without {missing}=: alpha_e needs both, a loader of batches and "
-            "a function (module, batch) -> mean loss"
-        )
-    if probe is not None and (not isinstance(probe, Iterable) or isinstance(probe, Iterator)):
-        raise UserError(
-            f"probe= is a {type(probe).__name__}, which can be walked through once at most: give a "
-            "loader or a list of batches"
-        )
     if isinstance(log, str):
         raise UserError(f"log={log!r}: give a list of names, such as [{log!r}]")
     for name in log:
         one_of(TRACKERS, name, "tracker")
-    if whole and probe is None:
-        raise UserError("whole=True says what the probe is: give probe= and loss=, too")
     if watch is not None:
         raise UserError("the model is being recorded already: leave that block first")
-
-
-def _of_the_whole(
-    comm: Communicator, mean: MeanModel, g: MeanModelGradient | None, g_s: Tensor | None
-) -> tuple[MeanModel, MeanModelGradient | None, Tensor | None]:
-    """The same with vectors that have the inner products of whole ones. Collective.
-
-    Where a learner has several processes, each has a part of all vectors.
-    """
-    if not isinstance(comm, Meshed):
-        return mean, g, g_s
-    parts = [mean.displacement, mean.gradient, None if g is None else g.vector, g_s]
-    short = iter(comm.coordinates(torch.stack([part for part in parts if part is not None])))
-    mean = mean._replace(displacement=next(short), gradient=next(short))
-    if g is not None:
-        g = g._replace(vector=next(short))
-    return mean, g, None if g_s is None else next(short)
-
-
-def _moment(seen: Seen) -> Moment:
-    nothing = torch.empty(1, 0)
-    return Moment(
-        step=seen.t,
-        lr=seen.lr,
-        x=seen.x,
-        points=seen.x,
-        gradients=seen.gradients,
-        mixed=seen.mixed,
-        x_next=seen.x_next,
-        inputs=nothing,
-        labels=nothing,
-    )

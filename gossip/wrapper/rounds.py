@@ -49,6 +49,8 @@ class Rounds:
         """Whether the weights are not the learner's own at the moment."""
         self.watch: Watch | None = None
         """Who is shown what the steps do, if anybody."""
+        self.from_start = True
+        """Whether these are steps 0 to t, which no loaded state has replaced."""
         self.measure: Callable[[], None] = lambda: None
         """Called before each step, where all learners come by: what was seen may be measured."""
         self._weights, self.order, self._named = weights, order, named
@@ -162,6 +164,7 @@ class Rounds:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`, with weights that have been loaded."""
         t = int(state["step"])
+        self.from_start &= t == self.t
         self._position.step += max(0, t - self.t)  # an earlier one does not undo what was sent
         self.t = t
         if state["due"]:
@@ -199,9 +202,9 @@ class Rounds:
         if self.watch is not None:
             self.order.wait()
             self.watch.ending(self.order)
-        self.order.end()
+        mixed = self.order.end()
         if self.watch is not None:
-            self.watch.ended()
+            self.watch.ended(self.order, mixed)
         self._open, self._changed = False, set()
         if self._alterations is not None:
             self._alterations.trust()

@@ -1,10 +1,11 @@
 """What a step of a wrapper did, copied at chosen steps for whoever measures it afterwards."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from gossip.wrapper.orders import Order
 from gossip.wrapper.stopwatch import Stopwatch
@@ -22,11 +23,15 @@ class Seen(NamedTuple):
     gradients: Tensor
     """As the optimizers got them; where one has none, 0."""
     mixed: Tensor
-    """W X before the update; adapt-then-combine's, of the updated weights."""
+    """W X before the update; adapt-then-combine's, of the updated weights; a method's own."""
     increments: Tensor
     """u_j, what the optimizers added."""
     x_next: Tensor
     """w_j(t+1)."""
+    kept: Mapping[str, Tensor]
+    """What a method keeps beside the weights, after the step."""
+    plain: bool
+    """Whether the optimizers are SGD of one learning rate, without momentum."""
 
 
 class Watch:
@@ -47,6 +52,7 @@ class Watch:
         self._gradients: list[Tensor] = []
         self._updated: list[Tensor] = []
         self._mixed: list[Tensor] | None = None
+        self._plain = True
         self._rates: list[tuple[float, int]] = []
         self.seen: Seen | None = None
         """The step copied last; whoever has measured it sets None."""
@@ -62,7 +68,7 @@ class Watch:
         if self._t is not None:
             self._x = self._weights.rows()
             self._gradients = [torch.zeros_like(row) for row in self._x]
-            self._rates = []
+            self._rates, self._plain = [], True
 
     def stepping(self, optimizer: Optimizer) -> None:
         """An optimizer is about to change its parameters."""
@@ -70,7 +76,9 @@ class Watch:
         if self._t is None:
             return
         self._weights.collect(self._gradients, optimizer)
+        self._plain &= isinstance(optimizer, SGD)
         for group in optimizer.param_groups:
+            self._plain &= not (group.get("momentum") or group.get("maximize"))
             count = sum(slot.parameter.numel() for slot in self._weights.of(group["params"]))
             self._rates.append((float(group.get("lr", torch.nan)), count))
 
@@ -83,15 +91,16 @@ class Watch:
         after = order.collective_end
         self._mixed = None if after else [x + c for x, c in zip(self._x, changes, strict=True)]
 
-    def ended(self) -> None:
-        """The step is over."""
+    def ended(self, order: Order, mixed: list[Tensor] | None) -> None:
+        """The step is over, in which `order` has mixed so."""
         self._clock.lap("optimizer")
         if self._t is None:
             return
         x_next = self._weights.rows()
-        mixed = x_next if self._mixed is None else self._mixed
         # Averaging while computing has been added to some of the updated weights already.
-        before, after = (self._x, self._updated) if mixed is x_next else (mixed, x_next)
+        while_computing = self._mixed is not None
+        mixed = self._mixed or mixed or x_next
+        before, after = (mixed, x_next) if while_computing else (self._x, self._updated)
         samples = sum(count for _, count in self._rates)
         lr = sum(rate * count for rate, count in self._rates) / samples if samples else 0.0
         self.seen = Seen(
@@ -102,6 +111,8 @@ class Watch:
             joined(mixed),
             joined(after) - joined(before),
             joined(x_next),
+            order.kept(),
+            self._plain and len({rate for rate, _ in self._rates}) == 1,
         )
         self._t = None
         self._x, self._gradients, self._updated, self._mixed = [], [], [], None

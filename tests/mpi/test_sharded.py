@@ -221,6 +221,8 @@ def test_a_record_of_sharded_learners_is_that_of_whole_ones(mesh, tmp_path):
             recording.note(train_loss=1.0 + RANK)
     assert_equal(whole(model), expected("awc", "momentum", 5, **ODD)[learner])
     MPI.COMM_WORLD.barrier()  # the first process has written all of it
+    with pytest.raises(UserError, match="of a sharded module, which has no second derivatives"):
+        gossip.record(model, out, probe=mine, loss=loss, monitor="full")
     if SHARDS == 2:  # the gradient would be no mean over samples
         place = mesh.get_local_rank("shard")
         odd = [tuple(part[place:] for part in both) for both in mine]
