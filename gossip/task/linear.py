@@ -33,5 +33,5 @@ class WeightFirst(TorchFunctionMode):
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The arguments are named as torch names them; input [..., in] -> [..., out]."""
     y = (weight @ input.reshape(-1, input.shape[-1]).mT).mT
-    y = y if bias is None else y + bias.to(y)  # mixed precision: as the product
+    y = y if bias is None else y + bias.to(y.dtype)  # mixed precision: as the product
     return y.reshape(*input.shape[:-1], len(weight))

@@ -16,6 +16,7 @@ from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
 from gossip.streams import seeded
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
+from gossip.task.derivatives import refuse_ends
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
 from gossip.task.likeness import unlike
 from gossip.task.linear import WeightFirst
@@ -546,7 +547,7 @@ class Task:
         gradients = _gradients(loss, parameters, create_graph=True)
         flat = torch.cat([g.reshape(-1) for g in gradients])
         if strict:
-            _refuse_ends(flat)
+            refuse_ends(flat)
         products = []
         for v in vectors:
             parts = torch.autograd.grad(flat, leaves, v, retain_graph=True, materialize_grads=True)
@@ -561,23 +562,6 @@ def _gradients(
     leaves = list(parameters.values())
     found = torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
     return tuple(map(_dense, found))
-
-
-def _refuse_ends(gradient: Tensor) -> None:
-    """Refuse a gradient with a part that autograd takes for a constant, without saying so.
-
-    Raises:
-        RuntimeError: a function in it is marked with `once_differentiable`.
-    """
-    seen: set[object] = set()
-    nodes = [gradient.grad_fn]
-    while nodes:
-        node = nodes.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            if node.name().rpartition("::")[2] in ("Error", "DelayedError"):
-                raise RuntimeError("a function in it is marked with once_differentiable")
-            nodes += [after for after, _ in node.next_functions]
 
 
 def _dense(gradient: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from gossip.errors import UserError, said
 from gossip.monitor import LIPSCHITZ, Values
 from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.monitor.lipschitz import step
-from gossip.task.task import _refuse_ends
+from gossip.task.derivatives import refuse_ends
 from gossip.wrapper.probing import Probe, Replay, samples_in
 from gossip.wrapper.shards import is_sharded
 from gossip.wrapper.watching import joined, parted
@@ -141,7 +141,7 @@ def check(replay: Replay, probe: Probe) -> None:
     try:
         with replay.standing_at(row):
             gradients = _gradients(replay, batch, parameters)
-            _refuse_ends(torch.cat([g.reshape(-1) for g in gradients]))
+            refuse_ends(torch.cat([g.reshape(-1) for g in gradients]))
         vector_sums(replay, row, torch.ones_like(row), [batch])
     except UserError:
         raise

@@ -247,6 +247,12 @@ class Stepped:
             return self._x
         return self._x - lr * (direction - self._gradients)
 
+    def step_from(
+        self, base: Tensor, x: Tensor, direction: Tensor, lr: float, out: Tensor
+    ) -> Tensor:
+        """The same increment, added to `base`."""
+        return torch.sub(base, x, out=out).add_(self.step(x, direction, lr))
+
     @staticmethod
     def rated(rows: Tensor, lr: float) -> Tensor:
         """What rows are times the learning rate."""
