@@ -1,12 +1,13 @@
 """Ways to train a module on gossip: by hand and by the frameworks' own loops.
 
-Each is a function (module, optimizers, backend, t -> what happens before step t): it takes `STEPS`
-steps of `loss` on the one batch there is, and gives what an optimizer's step is followed by, "awc"
-or "atc".
+Each is a function (module, optimizers, topology, t -> what happens before step t; of some also what
+is around all steps): it takes `STEPS` steps of `loss` on the one batch there is, and gives what an
+optimizer's step is followed by, "awc" or "atc".
 """
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +23,7 @@ BATCH = batch_of(0, 0)
 
 Optimizers = Callable[[], list[torch.optim.Optimizer]]
 Before = Callable[[int], object]
+Around = Callable[[gossip.Gossip], AbstractContextManager[object]]
 
 
 def loss(model: nn.Module, x: Tensor) -> Tensor:
@@ -77,23 +79,36 @@ def compiled(module: nn.Module, optimizers: Optimizers, topology: Any, before: B
     return "awc"
 
 
-def accelerate(module: nn.Module, optimizers: Optimizers, topology: Any, before: Before) -> str:
+def accelerate(
+    module: nn.Module,
+    optimizers: Optimizers,
+    topology: Any,
+    before: Before,
+    around: Around = nullcontext,
+) -> str:
     from accelerate import Accelerator
 
     model = gossip.Gossip(module, topology, backend="scripted")
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator()  # which, told that it is on a CPU, makes one DDP model of all
     model, *own = accelerator.prepare(model, *optimizers())
-    for t in range(STEPS):
-        before(t)
-        for optimizer in own:
-            optimizer.zero_grad()
-        accelerator.backward(loss(model, BATCH))
-        for optimizer in own:
-            optimizer.step()
+    with around(model):
+        for t in range(STEPS):
+            before(t)
+            for optimizer in own:
+                optimizer.zero_grad()
+            accelerator.backward(loss(model, BATCH))
+            for optimizer in own:
+                optimizer.step()
     return "awc"
 
 
-def lightning(module: nn.Module, optimizers: Optimizers, topology: Any, before: Before) -> str:
+def lightning(
+    module: nn.Module,
+    optimizers: Optimizers,
+    topology: Any,
+    before: Before,
+    around: Around = nullcontext,
+) -> str:
     import lightning as L  # noqa: N812 - its own name for itself
 
     class Learner(L.LightningModule):
@@ -119,7 +134,9 @@ def lightning(module: nn.Module, optimizers: Optimizers, topology: Any, before: 
 
     quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
     trainer = L.Trainer(max_epochs=1, accelerator="cpu", devices=1, **dict.fromkeys(quiet, False))
-    trainer.fit(Learner(), torch.utils.data.DataLoader([BATCH] * STEPS, batch_size=None))
+    learner = Learner()
+    with around(learner.model):
+        trainer.fit(learner, torch.utils.data.DataLoader([BATCH] * STEPS, batch_size=None))
     return "awc"
 
 
@@ -151,7 +168,6 @@ def trainer(module: nn.Module, optimizers: Optimizers, topology: Any, before: Be
             max_steps=STEPS,
             per_device_train_batch_size=len(BATCH),
             max_grad_norm=0.0,
-            use_cpu=True,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
