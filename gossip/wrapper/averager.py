@@ -19,7 +19,7 @@ from gossip.wrapper.options import (
     topology_for,
 )
 from gossip.wrapper.same_tensors import agree_on_tensors, broadcast
-from gossip.wrapper.shards import check_shards
+from gossip.wrapper.shards import refuse_shards
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
@@ -77,7 +77,7 @@ class Averager:
 
         def prepared() -> tuple[Topology, Weights]:
             check_mix_every(mix_every)
-            check_shards(named, "Averager", meshed=False)
+            refuse_shards(named, "Averager")
             chosen = topology_for(topology, comm.n, topology_options, weights, seed)
             return chosen, Weights(named, "what an Averager has")
 

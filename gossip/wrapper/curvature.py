@@ -28,7 +28,7 @@ from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.monitor.lipschitz import step
 from gossip.task.derivatives import refuse_ends
 from gossip.wrapper.probing import Probe, Replay, samples_in
-from gossip.wrapper.shards import is_sharded
+from gossip.wrapper.shards import is_distributed
 from gossip.wrapper.watching import joined, parted
 
 
@@ -128,7 +128,7 @@ def check(replay: Replay, probe: Probe) -> None:
     """
     weights = replay.weights
     parameters = [slot.parameter for slot in weights.slots.values()]
-    if any(map(is_sharded, parameters)):
+    if any(map(is_distributed, parameters)):
         raise UserError(
             "record(monitor='full') of a sharded module, which has no second derivatives: use "
             "monitor='standard', without them"

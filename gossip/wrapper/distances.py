@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gossip.comm.base import Communicator
 from gossip.monitor.spread import consensus_distance, sigma_w2, sigma_w2_coord, squared_norms
-from gossip.wrapper.shards import shard
+from gossip.wrapper.shards import gradient_of
 from gossip.wrapper.weights import Weights
 
 
@@ -19,7 +19,8 @@ def measured(weights: Weights, comm: Communicator) -> dict[str, float]:
     """
     # [distance from the mean model, own gradient, mean gradient], all squared
     squares = torch.zeros(3, dtype=torch.float64)
-    for row, gradient in zip(weights.rows(), _gradients(weights), strict=True):
+    gradients = weights.once(_gradients(weights))
+    for row, gradient in zip(weights.once(weights.rows()), gradients, strict=True):
         mean, mean_gradient = comm.mean(torch.cat([row, gradient], dim=1).double()).chunk(2)
         squares[0] += squared_norms(row, mean).cpu()[0]
         squares[1] += squared_norms(gradient).cpu()[0]
@@ -40,5 +41,5 @@ def _gradients(weights: Weights) -> list[Tensor]:
     rows = [torch.zeros_like(like) for like in weights.like]
     for slot in weights.slots.values():
         if (gradient := slot.parameter.grad) is not None:
-            slot.part(rows).add_(shard(gradient).to_dense())
+            slot.part(rows).add_(gradient_of(slot.parameter, gradient))
     return rows

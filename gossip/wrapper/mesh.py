@@ -48,6 +48,10 @@ class Meshed:
         self.process = own.index(world.process)
         self.hosted = range(self.process, self.process + 1)
         self.processes = world.processes
+        self.each = world.processes // self.n
+        """s."""
+        self.others = [rank for rank in own if rank != world.process]
+        """Processes that have this one's part of other learners."""
         self.traffic = world.traffic
         self._learner_of = torch.tensor([ranks.index(r) for r, ranks in enumerate(places)])
         self._lifted = ByIdentity(self._lift)
@@ -140,8 +144,11 @@ class Meshed:
         padded = factor.new_zeros(k, k)
         padded[: len(factor)] = factor
         each = self.world.gather(padded.reshape(1, -1))
-        own = each[self._learner_of.to(each.device) == 0]
-        return own.reshape(-1, k).T
+        return self.of_learner(0, each).reshape(-1, k).T
+
+    def of_learner(self, j: int, everyone: Tensor) -> Tensor:
+        """Of rows of all processes those of learner j's, [s, ...]."""
+        return everyone[self._learner_of.to(everyone.device) == j]
 
     def share(self, value: Any) -> list[Any]:
         """Every process's, not every learner's."""

@@ -32,8 +32,20 @@ from gossip.wrapper.options import (
 )
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
-from gossip.wrapper.same_tensors import agree_on_tensors, broadcast, refuse_quantised
-from gossip.wrapper.shards import check_shards, shard, sizes
+from gossip.wrapper.same_tensors import (
+    agree_on_copies,
+    agree_on_tensors,
+    broadcast,
+    refuse_quantised,
+)
+from gossip.wrapper.shards import (
+    check_shards,
+    copied_first,
+    is_distributed,
+    refuse_shards,
+    shard,
+    sizes,
+)
 from gossip.wrapper.weights import Weights
 from topologies import Topology
 
@@ -91,10 +103,10 @@ class Gossip(nn.Module):
         wire: "full", or how rows that are mixed travel in fewer bits, "int8", "int4" or "fp4": the
             learners' mean stays what W makes it, see `gossip.comm.compressing`. Methods that
             average over all, or keep sums of what is sent, refuse it.
-        mesh: where a learner has several processes and its module is sharded among them
-            (`fully_shard`): the dimension of the DeviceMesh along which learners differ, so the
-            processes that have the same part of each. Sums that belong to a learner are taken over
-            its processes. For dpsgd.
+        mesh: where a learner has several processes and its module is split among them
+            (`fully_shard`, `parallelize_module`): the dimension of the DeviceMesh along which
+            learners differ, so the processes that have the same part of each. Sums that belong to a
+            learner are taken over its processes. For dpsgd.
         options: of the algorithm, such as every=100.
 
     Raises:
@@ -133,7 +145,10 @@ class Gossip(nn.Module):
             packing = packing_of(wire)
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
-            check_shards(dict(module.named_parameters()), whole, meshed=mesh is not None)
+            if isinstance(comm, Meshed):
+                check_shards(module, whole, comm.others)
+            else:
+                refuse_shards(dict(module.named_parameters()), whole)
             if mesh is not None and algorithm != "dpsgd":
                 raise UserError(f"{whole} with mesh=: only dpsgd, and not yet {algorithm!r}")
             if mesh is not None and packing is not None:
@@ -147,7 +162,10 @@ class Gossip(nn.Module):
             chosen = topology_for(
                 topology, comm.n, topology_options, weights, seed, directed=made is not None
             )
-            flat = Weights(dict(module.named_parameters()), type(module).__name__)
+            named = dict(module.named_parameters())
+            if isinstance(comm, Meshed):
+                named = copied_first(named, comm.each)
+            flat = Weights(named, type(module).__name__)
             if made is not None:
                 check(algorithm, made, chosen, flat, wire)
             return made, chosen, flat, packing
@@ -167,6 +185,8 @@ class Gossip(nn.Module):
         if isinstance(comm, Meshed):
             comm.agree({f"shard of {k}": size for k, size in sizes(_tensors(module)).items()})
             flat.widen(longest(comm, flat.widths))
+            flat.count_once(comm.each)
+            broadcast(comm.world, (t for t in _tensors(module).values() if not is_distributed(t)))
         rows = flat.rows()
         frozen = (p for p in module.parameters() if not p.requires_grad)
         broadcast(comm, map(shard, chain(rows, frozen, module.buffers())))
@@ -259,6 +279,8 @@ class Gossip(nn.Module):
         """Around what all learners do together at one step, and another waits for."""
         with self._rounds.calling(call):
             agree_on_call(self.comm, f"{call} at step {self._rounds.due}")
+            if isinstance(self.comm, Meshed):
+                agree_on_copies(self.comm, self._exchange.weights)
             yield
 
     @property

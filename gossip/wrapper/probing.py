@@ -14,7 +14,7 @@ from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.streams import seeded
 from gossip.task.layers import NORM
 from gossip.wrapper.mesh import Meshed
-from gossip.wrapper.shards import is_sharded, shard
+from gossip.wrapper.shards import gradient_of, is_distributed
 from gossip.wrapper.watching import joined, parted
 from gossip.wrapper.weights import Weights
 
@@ -34,6 +34,8 @@ class Probe(NamedTuple):
 class Replay:
     """A module and a loss as functions of a row of weights; what they change is put back.
 
+    Rows, and the gradients, are as `Weights.once` gives them.
+
     Dropout draws nothing, BatchNorm normalises by the batch: the training loss without its noise,
     as everywhere in gossip.
 
@@ -46,6 +48,7 @@ class Replay:
     def __init__(self, module: nn.Module, weights: Weights, loss: Loss) -> None:
         self._module, self._loss = module, loss
         self.weights = weights
+        self._root = joined(weights.roots)[0] if weights.roots else 1.0
 
     def gradient(self, row: Tensor, probe: Probe, comm: Communicator) -> MeanModelGradient:
         r"""The gradient at `row` [d] over all learners' probes, of S batches b_i. Collective.
@@ -80,7 +83,8 @@ class Replay:
                 "through again and again, of at least two batches, or one with whole=True"
             )
         excess = 0.0 if probe.whole else (squares - m * square) / (groups - 1) / m
-        return MeanModelGradient(vector, square - excess, excess, loss / samples, int(samples))
+        different = round(samples * _apart(sums.loss, comm))
+        return MeanModelGradient(vector, square - excess, excess, loss / samples, different)
 
     def mean_gradient(self, row: Tensor, batches: Iterable[Any], comm: Communicator) -> Tensor:
         """g_S: the mean over learners of each one's gradient over its `batches`. Collective."""
@@ -120,8 +124,8 @@ class Replay:
         rows = [torch.zeros_like(like) for like in self.weights.like]
         for slot, part in zip(self.weights.slots.values(), parts, strict=True):
             if part is not None:
-                slot.part(rows).add_(shard(part).to_dense())
-        return joined(rows)[0].double()
+                slot.part(rows).add_(gradient_of(slot.parameter, part))
+        return joined(rows)[0].double() / self._root
 
     @contextmanager
     def standing_at(self, row: Tensor) -> Iterator[None]:
@@ -132,7 +136,7 @@ class Replay:
         try:
             for part, _ in modes:
                 part.training = isinstance(part, NORM)
-            self.weights.lend(parted(row, self.weights.like))
+            self.weights.lend(parted(row * self._root, self.weights.like))
             with seeded(0, own[0].device), torch.enable_grad():
                 yield
         finally:
@@ -163,7 +167,7 @@ def within(comm: Communicator, x: Tensor) -> Tensor:
 
 def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """Of the loss; the parameters keep the gradients they have."""
-    if not any(map(is_sharded, parameters)):
+    if not any(map(is_distributed, parameters)):
         return torch.autograd.grad(loss, parameters, allow_unused=True)
     # The graph has the gathered parameters: only a whole backward pass comes to these.
     kept = [p.grad for p in parameters]
@@ -213,6 +217,18 @@ def _refuse_unequal_parts(samples: int, comm: Meshed) -> None:
             )
 
     on_all(comm, check)
+
+
+def _apart(loss: float, comm: Communicator) -> float:
+    """The share of a learner's processes that have samples of their own.
+
+    Where its tensors are split, several have the same ones, and so the same loss.
+    """
+    if not isinstance(comm, Meshed):
+        return 1.0
+    everyone = comm.world.gather(torch.tensor([[loss]], dtype=torch.float64))
+    own = comm.of_learner(comm.process, everyone)
+    return len(own.unique()) / len(own)
 
 
 def _refuse_the_same(loss: float, comm: Communicator) -> None:

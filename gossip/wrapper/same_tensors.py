@@ -1,6 +1,7 @@
 """Check at the start that all learners have the same tensors, with the same values in them."""
 
 from collections.abc import Iterable, Mapping
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -12,7 +13,9 @@ from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from gossip.task.parameters import MIXABLE
 from gossip.wrapper.kinds import described
-from gossip.wrapper.mesh import longest
+from gossip.wrapper.mesh import Meshed, longest
+from gossip.wrapper.shards import copies
+from gossip.wrapper.weights import Weights
 
 
 def agree_on_tensors(
@@ -35,6 +38,34 @@ def agree_on_tensors(
     for k in range(max(map(len, told))):
         if len({tuple(each[k : k + 1]) for each in told}) > 1:
             agree(comm, dict(mine[k : k + 1]))
+
+
+def agree_on_copies(comm: Meshed, weights: Weights) -> None:
+    """Check that all processes of a learner have the same numbers of what is not split. Collective.
+
+    Raises:
+        UserError: they have not; of the first, on all processes.
+    """
+    whole = [s for s in weights.owners.values() if copies(s.parameter, comm.each) == comm.each > 1]
+    if not whole:
+        return
+    told = torch.tensor(comm.share([_digest(slot.numbers) for slot in whole]))
+    for j in range(comm.n):
+        each = comm.of_learner(j, told)
+        differing = (each != each[0]).any(dim=0)
+        if differing.any():
+            name = whole[int(differing.int().argmax())].name
+            raise UserError(
+                f"parameter {name!r} is not split, and the processes of learner {j} have come to "
+                "different values of it: give all of them the same batches, and where each "
+                "computes a part of its gradient let them add it up (SequenceParallel in "
+                "parallelize_module does), or split the module by fully_shard"
+            )
+
+
+def _digest(numbers: Tensor) -> int:
+    """Of all bits."""
+    return crc32(numbers.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
 
 
 def broadcast(comm: Communicator, tensors: Iterable[Tensor]) -> None:

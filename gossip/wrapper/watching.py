@@ -13,7 +13,10 @@ from gossip.wrapper.weights import Weights
 
 
 class Seen(NamedTuple):
-    """Step t of this learner, each [1, d]: what `gossip.monitor.Moment` is made of."""
+    """Step t of this learner, each [1, d]: what `gossip.monitor.Moment` is made of.
+
+    Of a learner of several processes the part that is here, as `Weights.once` gives it.
+    """
 
     t: int
     lr: float
@@ -103,14 +106,15 @@ class Watch:
         before, after = (mixed, x_next) if while_computing else (self._x, self._updated)
         samples = sum(count for _, count in self._rates)
         lr = sum(rate * count for rate, count in self._rates) / samples if samples else 0.0
+        once = self._weights.once
         self.seen = Seen(
             self._t,
             lr,
-            joined(self._x),
-            joined(self._gradients),
-            joined(mixed),
-            joined(after) - joined(before),
-            joined(x_next),
+            joined(once(self._x)),
+            joined(once(self._gradients)),
+            joined(once(mixed)),
+            joined(once(after)) - joined(once(before)),
+            joined(once(x_next)),
             order.kept(),
             self._plain and len({rate for rate, _ in self._rates}) == 1,
         )

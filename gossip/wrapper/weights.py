@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Mapping
+from math import sqrt
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -13,7 +14,7 @@ from gossip.errors import UserError
 from gossip.task.layers import Layer
 from gossip.task.parameters import trained
 from gossip.task.ties import dense_stride, first_shared, owners
-from gossip.wrapper.shards import shard
+from gossip.wrapper.shards import copies, gradient_of, shard
 
 _averaged: "WeakSet[Weights]" = WeakSet()
 """The weights of the wrappers that live."""
@@ -77,6 +78,11 @@ class Weights:
             for k in range(len(self.like))
         ]
         """Of each row, the columns of its parameters."""
+        self.roots: list[Tensor] = []
+        r"""\sqrt{c} for each number of the rows that c processes of the learner have; none: 1.
+
+        Sums of squares of rows over these are the whole learner's, taken over its processes.
+        """
         self._addresses = self._where()
         self._kinds = {slot.name: _kind(slot.parameter) for slot in self.slots.values()}
         self.d = sum(slot.parameter.numel() for slot in self.owners.values())
@@ -99,6 +105,21 @@ class Weights:
             for like, width in zip(self.like, widths, strict=True)
         ]
 
+    def count_once(self, processes: int) -> None:
+        """Say how many processes a learner has, which may have copies of each other's weights."""
+        counts = {name: copies(slot.parameter, processes) for name, slot in self.owners.items()}
+        if max(counts.values()) == 1:
+            return
+        self.roots = [torch.ones_like(like, dtype=torch.float64) for like in self.like]
+        for name, slot in self.owners.items():
+            self.roots[slot.row][:, slot.start : slot.stop] = sqrt(counts[name])
+
+    def once(self, rows: list[Tensor]) -> list[Tensor]:
+        """Such rows over their `roots`: what several processes of a learner have counts once."""
+        if not self.roots:
+            return rows
+        return [row.double() / root for row, root in zip(rows, self.roots, strict=True)]
+
     def rows(self, new: Callable[[Tensor], Tensor] = torch.empty_like) -> list[Tensor]:
         """A copy, [1, d] for each dtype and device, in memory that is `new` for one like these."""
         rows = [new(like) for like in self.like]
@@ -114,7 +135,7 @@ class Weights:
         """
         for slot in self.of(p for group in optimizer.param_groups for p in group["params"]):
             if (gradient := slot.parameter.grad) is not None:
-                slot.part(rows).add_(shard(gradient).to_dense())
+                slot.part(rows).add_(gradient_of(slot.parameter, gradient))
 
     def put(self, rows: list[Tensor]) -> None:
         """Give the weights the numbers of such rows."""

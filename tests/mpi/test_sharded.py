@@ -1,6 +1,7 @@
 """Learners of several processes: two of them, sharded, walk the way of two that are not."""
 
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn.functional import mse_loss
 
 import gossip
@@ -27,6 +35,7 @@ from gossip.monitor.monitor import rate_values, spread_values
 from gossip.monitor.spread import mean_model, spread
 from gossip.report import load_runs
 from gossip.wrapper.own_gradients import own_rate
+from gossip.wrapper.shards import shard
 
 N, RANK = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
 pytestmark = [
@@ -57,7 +66,8 @@ def mesh():
 def module(seed: int = 0, hidden: int = 8, out: int = 4) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, hidden), nn.Tanh(), nn.Linear(hidden, out)).double()
+        layers = nn.LayerNorm(6), nn.Linear(6, hidden), nn.Tanh(), nn.Linear(hidden, out)
+        return nn.Sequential(*layers).double()
 
 
 def sharded(mesh, seed: int = 0, **sizes: int) -> nn.Module:
@@ -65,6 +75,31 @@ def sharded(mesh, seed: int = 0, **sizes: int) -> nn.Module:
     for part in (*(p for p in made if isinstance(p, nn.Linear)), made):
         fully_shard(part, mesh=mesh["shard"])
     return made
+
+
+def parallel(mesh, seed: int = 0, *, rows_apart: bool = False) -> nn.Module:
+    """Linear layers are split, and their last bias is not; nor is the norm, which is no DTensor.
+
+    With `rows_apart` it is one, of which each process computes the gradient on some rows.
+    """
+    plan = {"1": ColwiseParallel(), "3": RowwiseParallel()}
+    if rows_apart:
+        parts = {"input_layouts": Replicate(), "desired_input_layouts": Shard(0)}
+        plan = {
+            "": PrepareModuleInput(**parts),
+            "0": SequenceParallel(sequence_dim=0),
+            "1": ColwiseParallel(input_layouts=Shard(0)),
+            "3": RowwiseParallel(),
+        }
+    return parallelize_module(module(seed), mesh["shard"], plan)
+
+
+SPLIT = {
+    "fully": sharded,
+    "tensors": parallel,
+    "tensors and rows": partial(parallel, rows_apart=True),
+}
+"""Ways to split a learner among its processes; only in the first each has a part of the batch."""
 
 
 def batch(t: int, learner: int, out: int = 4) -> tuple[Tensor, Tensor]:
@@ -78,17 +113,25 @@ def batch(t: int, learner: int, out: int = 4) -> tuple[Tensor, Tensor]:
 def step(model: nn.Module, optimizer, x: Tensor, y: Tensor) -> None:
     optimizer.zero_grad()
     mse_loss(model(x), y).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 0.5)  # over all of a learner's shards
+    own = list(model.parameters())
+    for part in (own[:2], own[2:]):  # torch takes DTensors and others apart only
+        nn.utils.clip_grad_norm_(part, 0.5)  # over all of a learner's shards
     optimizer.step()
 
 
-def walk(model: Gossip, optimizer, mesh, steps: range, out: int = 4) -> None:
-    """This process's share of each batch of its learner."""
-    learner, place = mesh.get_coordinate()
-    share = slice(place * BATCH // SHARDS, (place + 1) * BATCH // SHARDS)
+def part_of(mesh, whole: tuple[Tensor, Tensor], how: str = "fully") -> tuple[Tensor, Tensor]:
+    """What this process gets of a batch of its learner."""
+    if how != "fully":
+        return whole
+    place = mesh.get_local_rank("shard")
+    x, y = (part[place * BATCH // SHARDS : (place + 1) * BATCH // SHARDS] for part in whole)
+    return x, y
+
+
+def walk(model: Gossip, optimizer, mesh, steps: range, out: int = 4, how: str = "fully") -> None:
+    learner = mesh.get_local_rank("learner")
     for t in steps:
-        x, y = batch(t, learner, out)
-        step(model, optimizer, x[share], y[share])
+        step(model, optimizer, *part_of(mesh, batch(t, learner, out), how))
 
 
 def expected(order: str, optimizer: str, steps: int, **sizes: int) -> list[dict[str, Tensor]]:
@@ -114,7 +157,11 @@ def expected(order: str, optimizer: str, steps: int, **sizes: int) -> list[dict[
 
 
 def whole(model: Gossip) -> dict[str, Tensor]:
-    return {name: p.detach().full_tensor() for name, p in model.module.named_parameters()}
+    named = model.module.named_parameters()
+    return {
+        name: p.detach().full_tensor() if isinstance(p, DTensor) else p.detach()
+        for name, p in named
+    }
 
 
 def assert_equal(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
@@ -127,22 +174,31 @@ ODD = {"hidden": 5, "out": 1}
 
 
 @pytest.mark.parametrize(
-    ("order", "optimizer", "sizes"),
+    ("how", "order", "optimizer", "sizes"),
     [
-        ("awc", "momentum", {}),
-        ("atc", "adamw", {}),
-        ("awc", "adamw", ODD),
-        ("atc", "momentum", ODD),
+        ("fully", "awc", "momentum", {}),
+        ("fully", "atc", "adamw", {}),
+        ("fully", "awc", "adamw", ODD),
+        ("fully", "atc", "momentum", ODD),
+        ("tensors", "awc", "adamw", {}),
+        ("tensors", "atc", "momentum", {}),
+        ("tensors and rows", "awc", "momentum", {}),
+        ("tensors and rows", "atc", "adamw", {}),
     ],
 )
-def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, order, optimizer, sizes):
+def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, how, order, optimizer, sizes):
     seed = mesh.get_local_rank("learner")
-    model = Gossip(sharded(mesh, seed, **sizes), W, order=order, mesh=mesh["learner"])
-    walk(model, OPTIMIZERS[optimizer](model.parameters()), mesh, range(8), sizes.get("out", 4))
+    model = Gossip(SPLIT[how](mesh, seed, **sizes), W, order=order, mesh=mesh["learner"])
+    optimizing = OPTIMIZERS[optimizer](model.parameters())
+    walk(model, optimizing, mesh, range(8), sizes.get("out", 4), how)
     learners = expected(order, optimizer, 8, **sizes)
     learner, _ = mesh.get_coordinate()
     assert (model.comm.n, model.comm.process) == (LEARNERS, learner)
     assert_equal(whole(model), learners[learner])
+    if how != "fully":  # one learner's copies are the same bit for bit
+        copy = shard(model.module[0].weight)
+        told = MPI.COMM_WORLD.allgather((learner, copy))
+        assert all(torch.equal(other, copy) for j, other in told if j == learner)
     mean = {name: (learners[0][name] + learners[1][name]) / 2 for name in learners[0]}
     seen = model.monitor()
     with model.average():
@@ -150,13 +206,6 @@ def test_two_sharded_learners_walk_the_way_of_two_whole_ones(mesh, order, optimi
     assert_equal(whole(model), learners[learner])
     squares = sum((learners[j][k] - mean[k]).square().sum() for j in range(2) for k in mean)
     assert seen["sigma_w2"] == pytest.approx(float(squares) / LEARNERS**2, rel=1e-12)
-
-
-def part_of(mesh, whole: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """What this process gets of a batch of its learner."""
-    place = mesh.get_local_rank("shard")
-    x, y = (part[place * BATCH // SHARDS : (place + 1) * BATCH // SHARDS] for part in whole)
-    return x, y
 
 
 def loss(model: nn.Module, both: tuple[Tensor, Tensor]) -> Tensor:
@@ -167,25 +216,28 @@ def flat(tensors) -> Tensor:
     return torch.cat([t.detach().reshape(-1) for t in tensors])
 
 
-def at(row: Tensor) -> nn.Module:
-    made = module(**ODD)
+def at(row: Tensor, sizes: dict[str, int]) -> nn.Module:
+    made = module(**sizes)
     nn.utils.vector_to_parameters(row, made.parameters())
     return made
 
 
-def gradient_at(row: Tensor, both: tuple[Tensor, Tensor]) -> Tensor:
-    model = at(row)
+def gradient_at(row: Tensor, both: tuple[Tensor, Tensor], sizes: dict[str, int]) -> Tensor:
+    model = at(row, sizes)
     return flat(torch.autograd.grad(loss(model, both), list(model.parameters())))
 
 
-def monitored(steps: range, probes: list[list[tuple[Tensor, Tensor]]]) -> list[Values]:
+def monitored(
+    steps: range, probes: list[list[tuple[Tensor, Tensor]]], sizes: dict[str, int]
+) -> list[Values]:
     """The rows of two whole learners, by the formulas of the harness on all of them at once."""
-    learners, comm = [module(**ODD) for _ in range(LEARNERS)], Stacked(LEARNERS)
+    learners, comm = [module(**sizes) for _ in range(LEARNERS)], Stacked(LEARNERS)
+    out = sizes.get("out", 4)
     optimizers, found = [OPTIMIZERS["momentum"](m.parameters()) for m in learners], []
     for t in steps:
         x = torch.stack([flat(m.parameters()) for m in learners])
         for m, optimizer, j in zip(learners, optimizers, range(LEARNERS), strict=True):
-            step(m, optimizer, *batch(t, j, ODD["out"]))
+            step(m, optimizer, *batch(t, j, out))
         gradients = torch.stack([flat(p.grad for p in m.parameters()) for m in learners])
         moved = torch.stack([flat(m.parameters()) for m in learners]) - x
         mixed = torch.from_numpy(W) @ x
@@ -194,13 +246,13 @@ def monitored(steps: range, probes: list[list[tuple[Tensor, Tensor]]]) -> list[V
         nothing = torch.empty(LEARNERS, 0)
         moment = Moment(t, 0.05, x, x, gradients, mixed, mixed + moved, nothing, nothing)
         mean = mean_model(moment, comm)
-        each = torch.stack([gradient_at(mean.weights, b) for own in probes for b in own])
+        each = torch.stack([gradient_at(mean.weights, b, sizes) for own in probes for b in own])
         vector, d = each.mean(0), x.shape[1]
         excess = float((each - vector).square().sum()) / (len(each) - 1) / len(each)
-        losses = [loss(at(mean.weights), b).item() for own in probes for b in own]
+        losses = [loss(at(mean.weights, sizes), b).item() for own in probes for b in own]
         square = float(vector @ vector)
         g = MeanModelGradient(vector, square - excess, excess, np.mean(losses), BATCH * len(each))
-        here = [gradient_at(mean.weights, batch(t, j, ODD["out"])) for j in range(LEARNERS)]
+        here = [gradient_at(mean.weights, batch(t, j, out), sizes) for j in range(LEARNERS)]
         values = spread_values(moment, spread(moment, mean, comm), mean, LEARNERS, d)
         values |= own_rate(moved, gradients, comm) | rate_values(0.05, mean, g)
         values |= noise_split(0.05, mean.gradient, torch.stack(here).mean(0), g)
@@ -208,35 +260,37 @@ def monitored(steps: range, probes: list[list[tuple[Tensor, Tensor]]]) -> list[V
     return found
 
 
-def test_a_record_of_sharded_learners_is_that_of_whole_ones(mesh, tmp_path):
+@pytest.mark.parametrize(("how", "sizes"), [("fully", ODD), ("tensors and rows", {})])
+def test_a_record_of_sharded_learners_is_that_of_whole_ones(mesh, tmp_path, how, sizes):
     out, learner = MPI.COMM_WORLD.bcast(tmp_path) / "run", mesh.get_local_rank("learner")
-    probes = [[batch(50 + k, j, ODD["out"]) for k in range(2)] for j in range(LEARNERS)]
-    model = Gossip(sharded(mesh, **ODD), W, mesh=mesh["learner"])
+    width = sizes.get("out", 4)
+    probes = [[batch(50 + k, j, width) for k in range(2)] for j in range(LEARNERS)]
+    model = Gossip(SPLIT[how](mesh, **sizes), W, mesh=mesh["learner"])
     optimizer = OPTIMIZERS["momentum"](model.parameters())
-    mine = [part_of(mesh, both) for both in probes[learner]]
-    batches = [part_of(mesh, batch(t, learner, ODD["out"])) for t in range(5)]
+    mine = [part_of(mesh, both, how) for both in probes[learner]]
+    batches = [part_of(mesh, batch(t, learner, width), how) for t in range(5)]
     with gossip.record(model, out, every=2, probe=mine, loss=loss) as recording:
         for x, y in recording.batches(batches):
             step(model, optimizer, x, y)
             recording.note(train_loss=1.0 + RANK)
-    assert_equal(whole(model), expected("awc", "momentum", 5, **ODD)[learner])
+    assert_equal(whole(model), expected("awc", "momentum", 5, **sizes)[learner])
     MPI.COMM_WORLD.barrier()  # the first process has written all of it
     with pytest.raises(UserError, match="of a sharded module, which has no second derivatives"):
         gossip.record(model, out, probe=mine, loss=loss, monitor="full")
-    if SHARDS == 2:  # the gradient would be no mean over samples
+    if SHARDS == 2 and how == "fully":  # the gradient would be no mean over samples
         place = mesh.get_local_rank("shard")
         odd = [tuple(part[place:] for part in both) for both in mine]
         another = gossip.record(model, out.with_name("odd"), every=1, probe=odd, loss=loss)
         with pytest.raises(UserError, match="give the processes of a learner equal parts"), another:
             step(model, optimizer, *batches[0])
     (run,) = load_runs([out])
-    for values, row in zip(monitored(range(5), probes)[::2], range(3), strict=True):
+    for values, row in zip(monitored(range(5), probes, sizes)[::2], range(3), strict=True):
         for name, value in values.items():
             assert run.column(name)[row] == pytest.approx(value, rel=1e-10, nan_ok=True), name
-    assert np.isfinite(run.column("delta2_perp")[:3]).all()
+    assert np.isfinite(run.column("delta2")[:3]).all()
     assert np.all(run.column("train_loss")[:3] == 1 + (N - 1) / 2)
     assert (run.number("learners"), run.number("processes")) == (LEARNERS, N)
-    assert run.number("parameters") == sum(p.numel() for p in module(**ODD).parameters())
+    assert run.number("parameters") == sum(p.numel() for p in module(**sizes).parameters())
 
 
 def test_a_learner_is_saved_by_its_processes_and_goes_on(mesh, tmp_path):
@@ -281,9 +335,21 @@ def test_what_is_not_supported_is_refused(mesh):
         Gossip(module(), mesh=mesh["learner"])
     with pytest.raises(UserError, match=r"only dpsgd, and not yet 'diloco'"):
         Gossip(sharded(mesh), algorithm="diloco", mesh=mesh["learner"])
+    with pytest.raises(UserError, match=r"'0.weight' is placed as S\(0\) on process \d, too"):
+        Gossip(fully_shard(module(), mesh=mesh["learner"]), mesh=mesh["learner"])
+    summand = parallel(mesh)
+    part = DTensor.from_local(torch.ones(6, dtype=torch.float64), mesh["shard"], [Partial()])
+    summand[0].weight = nn.Parameter(part)
+    with pytest.raises(UserError, match=r"'0.weight' is placed as P\(sum\), each.*a summand"):
+        Gossip(summand, mesh=mesh["learner"])
     with pytest.raises(UserError, match="give one dimension of a torch DeviceMesh"):
         Gossip(sharded(mesh), mesh=mesh)
     if SHARDS == 2:
+        model = Gossip(parallel(mesh), W, mesh=mesh["learner"])
+        place = mesh.get_local_rank("shard")  # each has a batch of its own
+        step(model, OPTIMIZERS["momentum"](model.parameters()), *batch(0, place))
+        with pytest.raises(UserError, match=r"'0.weight' is not split, and the processes of lear"):
+            model.monitor()
         dimension = mesh.get_local_rank("learner")
         odd = fully_shard(
             nn.Linear(4, 5, bias=False).double(),
