@@ -11,9 +11,10 @@ from gossip.comm.startup.inherited import open_standard_files
 if TYPE_CHECKING:
     from gossip.task.device import place
     from gossip.wrapper import Averager, Gossip
+    from gossip.wrapper.guard import leave
     from gossip.wrapper.recording import record
 
-__all__ = ["Averager", "Gossip", "place", "record"]
+__all__ = ["Averager", "Gossip", "leave", "place", "record"]
 __version__ = "0.1.0"
 
 # Threads per process and MPI's yielding are read when torch and MPI start, so they are decided
@@ -35,6 +36,7 @@ if Path(__file__).with_name("hooks.py").exists() and speaks():
 _HOMES = {
     "Averager": "gossip.wrapper",
     "Gossip": "gossip.wrapper",
+    "leave": "gossip.wrapper.guard",
     "place": "gossip.task.device",
     "record": "gossip.wrapper.recording",
 }

@@ -15,7 +15,7 @@ from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 from torch.nn.functional import cross_entropy
 
-from gossip import Gossip
+from gossip import Gossip, leave
 from gossip.data import fetch, splits
 from gossip.models import mlp
 
@@ -49,6 +49,7 @@ def learn(options: dict) -> None:
                 {"accuracy": accuracy, "learners": n},
                 checkpoint=Checkpoint.from_directory(folder) if learner == 0 else None,
             )
+    leave()  # the worker lives on, and Ray kills it
 
 
 if __name__ == "__main__":

@@ -54,9 +54,9 @@ class Guard:
         if timeout > 0:
             self._waits.enter_context(host.no_endless_wait(timeout, lambda: None))
         self._host, self._comm = host, comm
-        atexit.register(self._leave)
+        atexit.register(self.leave)
         if multiprocessing.parent_process() is not None:  # one that is forked has no atexit
-            Finalize(None, self._leave, exitpriority=0)
+            Finalize(None, self.leave, exitpriority=0)
 
     def __call__(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -93,11 +93,11 @@ class Guard:
             end_job(code)
             os._exit(code)  # MPICH's Abort comes back, and the kill follows
 
-    def _leave(self) -> None:
-        """The script has come to its end."""
+    def leave(self) -> None:
+        """There are no more steps."""
         self._waits.close()
-        assert self._host is not None
-        self._host.leave()
+        if self._host is not None:
+            self._host.leave()
 
 
 _guard: Guard | None = None
@@ -109,6 +109,16 @@ def install() -> None:
     how = launched()
     if _guard is None and how is not None and how.size > 1:
         _guard = sys.excepthook = Guard()
+
+
+def leave() -> None:
+    """Say that this process takes no more steps, where it lives on: in a worker of Ray, a notebook.
+
+    At the end of training, on every process. The end of a script says it by itself; where a process
+    that has not said it is killed, the others are told that a learner has died.
+    """
+    if _guard is not None:
+        _guard.leave()
 
 
 def join(comm: "Communicator", position: Position, timeout: float) -> None:

@@ -33,7 +33,7 @@ def jobs(tmp_path_factory):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     clean |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.frameworks", str(folder), *INSTALLED],
+        [sys.executable, "-m", "tests.faults.frameworks", str(folder), *INSTALLED, "leave"],
         env=clean,
         cwd=ROOT,
         capture_output=True,
@@ -66,3 +66,8 @@ def test_an_exception_on_one_process_ends_the_job_with_one_report(jobs, adapter)
     assert rows in ([[0], [0, 1]] if adapter == "lightning" else [[0]])
     (run,) = load_runs([folder / adapter])
     assert run.column("sigma_w2")[0] == 0
+
+
+def test_processes_that_have_left_may_be_killed(jobs):
+    """As Ray does with its workers; without `gossip.leave()` they would be told to have died."""
+    assert (jobs[1]["leave"]["codes"], jobs[1]["leave"]["text"]) == ([-9, -9], "")

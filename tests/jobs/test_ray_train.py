@@ -1,0 +1,56 @@
+"""What each worker of the Ray Train example does, without Ray: a cluster takes minutes to start."""
+
+import runpy
+import shutil
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "jobs" / "ray_train.py"
+
+
+class Folder:
+    """A checkpoint, which outlives the folder that it was made from."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def as_directory(self):
+        return nullcontext(str(self.path))
+
+
+@pytest.fixture
+def ray(monkeypatch, tmp_path):
+    """What the example asks of Ray: `told` are the reports, `given` is what it goes on from."""
+    seen = SimpleNamespace(told=[], given=None)
+
+    def keep(folder: str) -> Folder:
+        return Folder(Path(shutil.copytree(folder, tmp_path / f"kept-{len(seen.told)}")))
+
+    train, by_torch, ray = (ModuleType(f"ray{end}") for end in (".train", ".train.torch", ""))
+    train.Checkpoint = SimpleNamespace(from_directory=keep)
+    train.FailureConfig = train.RunConfig = train.ScalingConfig = by_torch.TorchTrainer = None
+    train.get_checkpoint = lambda: seen.given
+    train.report = lambda metrics, checkpoint: seen.told.append((metrics, checkpoint))
+    ray.train, train.torch = train, by_torch
+    for module in (ray, train, by_torch):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return seen
+
+
+def test_a_worker_reports_each_epoch_and_goes_on_from_the_last(ray):
+    learn = runpy.run_path(str(EXAMPLE))["learn"]
+    learn({"dataset": "digits", "epochs": 1})
+    ((first, ray.given),) = ray.told
+    kept = torch.load(ray.given.path / "mean.pt")
+    assert (kept["epochs"], first["learners"]) == (1, 1)
+    learn({"dataset": "digits", "epochs": 1})
+    assert len(ray.told) == 1  # there was nothing left to do
+    learn({"dataset": "digits", "epochs": 4})
+    accuracies = [metrics["accuracy"] for metrics, _ in ray.told]
+    assert len(accuracies) == 4
+    assert first["accuracy"] < accuracies[-1]
