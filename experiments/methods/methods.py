@@ -74,9 +74,12 @@ METHODS = {
     "dpsgd-momentum": Method("DPSGD, momentum", STEPS, "dpsgd", momentum=BETA, grid=SLOW),
     "qg": Method("QG-DSGDm", STEPS, "qg-dsgdm", grid=SLOW),
     "decentlam": Method("DecentLaM", STEPS, "decentlam", grid=SLOW),
+    "momentum-tracking": Method("momentum tracking", STEPS, "momentum-tracking", grid=SLOW),
     "d2": Method("D²", STEPS, "d2"),
     "gt": Method("gradient tracking", STEPS, "gt-semi-atc"),
     "relay": Method("RelaySGD, binary tree", STEPS, "relaysgd", topology="binary-tree"),
+    "sgp": Method("SGP, random directed", STEPS, "sgp", topology="random-directed"),
+    "ad-psgd": Method("AD-PSGD, ring", STEPS, "ad-psgd"),
     "choco": Method(
         "CHOCO, top 10 %", COMPRESSED, "choco-atc", ("compressor=top-k:0.1",), gammas=GAMMAS
     ),

@@ -34,7 +34,8 @@ for the most part the authors', and was not tuned. The best trial goes through {
 since all learners shared two cores here; they are `gossip.simulate`'s, on four of its networks,
 with {gradient:g} ms for a gradient (a convention), an average over all by ring or
 halving-doubling, whichever is over sooner, and nothing for compressing and decoding. What Streaming
-DiLoCo could hide counts as waited for. A model of 1000 times the size and a gradient of 1000 times
+DiLoCo could hide counts as waited for. No learner is slower than another, which is what AD-PSGD is
+for; its steps are of {learners} gradients, whosever they are. A model of 1000 times the size and a gradient of 1000 times
 the time would have the same picture on networks of the same bandwidth, but for latencies.
 **The target** is {slack:.0%} of the test loss that SSGD's best trial ended with.
 

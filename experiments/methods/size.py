@@ -53,7 +53,7 @@ SMOKE = Size(
     monitor_every=2,
     rates=(0.05, 0.1),
     seeds=(0, 1),
-    methods=("ssgd", "dpsgd", "choco"),
+    methods=("ssgd", "dpsgd", "momentum-tracking", "sgp", "ad-psgd", "choco"),
 )
 
 
