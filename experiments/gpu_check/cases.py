@@ -10,7 +10,9 @@ import topologies
 CONSTANT = ("ring", "complete", "exponential")
 """Topologies that are tried although W is the same at every step."""
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
-MIXES, STEPS = "mixes", "steps"
+MIXES, MEANS, STEPS, SPLIT = "mixes", "means", "steps", "split"
+STREAMING, IN_ROUNDS = "streaming-diloco", ("every=4", "fragments=2", "delay=1")
+"""A method whose averages travel behind a gradient, and its options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +20,8 @@ class Case:
     """A computation whose result is to be equal in several processes and in one."""
 
     what: str
-    """The computation: MIXES of random rows, or STEPS of training."""
+    """MIXES of random rows, MEANS of them that travel meanwhile, STEPS of training, or those of the
+    wrapper where learners are SPLIT among processes."""
     dtype: str
     topology: str
     algorithm: str = "-"
@@ -27,22 +30,25 @@ class Case:
     """Whether a mix is under way while something else is computed."""
     graphs: bool = False
     """Whether the processes' gradients are CUDA graphs; the one process's never are."""
+    each: int = 0
+    """Processes of a learner that is split; 0: processes have learners."""
 
 
-def cases(n: int, names: tuple[str, ...], *, graphs: bool) -> list[Case]:
+def cases(n: int, names: tuple[str, ...], *, graphs: bool, processes: int = 1) -> list[Case]:
     """All cases for n learners.
 
     Args:
         n: learners.
         names: of the topologies; none: those of `tried`.
         graphs: whether there can be CUDA graphs.
+        processes: that learners may be split among.
     """
     names = names or tried(n)
     return [
         case
         for overlap in (True, False)
         for dtype in TOLERANCES
-        for case in _of_kind(names, dtype, overlap, graphs and overlap)
+        for case in _of_kind(names, dtype, overlap, graphs and overlap, processes)
     ]
 
 
@@ -57,9 +63,18 @@ def tried(n: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of_kind(names: tuple[str, ...], dtype: str, overlap: bool, graphs: bool) -> Iterator[Case]:
+def _of_kind(
+    names: tuple[str, ...], dtype: str, overlap: bool, graphs: bool, processes: int
+) -> Iterator[Case]:
     steps = {"what": STEPS, "dtype": dtype, "overlap": overlap}
     yield Case(**steps, topology=names[0], algorithm="ssgd")
+    yield Case(what=MEANS, dtype=dtype, topology=names[0], overlap=overlap)
+    yield Case(**steps, topology=names[0], algorithm=STREAMING)
+    for each in (1, 2) if overlap and processes % 2 == 0 else ():
+        for order in ("awc", "atc"):
+            topology = "one-peer-exponential"
+            how = {"algorithm": "dpsgd", "order": order, "each": each}
+            yield Case(what=SPLIT, dtype=dtype, topology=topology, **how)
     if graphs:
         yield Case(**steps, topology=names[0], algorithm="dpsgd", order="awc", graphs=True)
     for name in names:

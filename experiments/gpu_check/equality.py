@@ -18,8 +18,20 @@ from torch import Tensor
 import topologies
 from experiments.bench.workload import Bench, study_of
 from experiments.gpu_check.blocking import blocking
-from experiments.gpu_check.cases import MIXES, TOLERANCES, Case, cases
+from experiments.gpu_check.cases import (
+    IN_ROUNDS,
+    MEANS,
+    MIXES,
+    SPLIT,
+    STEPS,
+    STREAMING,
+    TOLERANCES,
+    Case,
+    cases,
+)
+from experiments.gpu_check.deviation import difference
 from experiments.gpu_check.job import Job, left_out, main_across
+from experiments.gpu_check.split import of_split
 from gossip.comm.base import Communicator
 from gossip.comm.stacked import Stacked
 from gossip.config import Config, Model
@@ -53,7 +65,8 @@ class Result(Case):
 def battery(job: Job, comm: Communicator) -> None:
     """Case after case, each written as soon as it is known, until the time is used up."""
     deadline = time.monotonic() + job.seconds
-    todo = cases(comm.n, job.size.topologies, graphs=job.device == "cuda")
+    graphs, names = job.device == "cuda", job.size.topologies
+    todo = cases(comm.n, names, graphs=graphs, processes=comm.processes)
     for k, case in enumerate(todo):
         if any(comm.share(time.monotonic() > deadline)):
             left_out(comm, f"{len(todo) - k} of {len(todo)} equalities, for lack of time")
@@ -65,19 +78,18 @@ def battery(job: Job, comm: Communicator) -> None:
 
 def compared(job: Job, comm: Communicator, case: Case) -> Result:
     """Whether a case holds, on all processes; collective."""
-    of_kind = of_mixes if case.what == MIXES else of_steps
-    difference = float(np.max(comm.share(of_kind(job, comm, case))))  # NaN if any is
+    largest = float(np.max(comm.share(OF_KIND[case.what](job, comm, case))))  # NaN if any is
     tolerance = TOLERANCES[case.dtype]
     return Result(
         **asdict(case),
         backend=job.backend,
         device=job.device,
         processes=comm.processes,
-        learners=comm.n,
-        count=job.size.mixes if case.what == MIXES else job.size.steps,
-        difference=difference,
+        learners=comm.processes // case.each if case.each else comm.n,
+        count=job.size.mixes if case.what in (MIXES, MEANS) else job.size.steps,
+        difference=largest,
         tolerance=tolerance,
-        holds=difference <= tolerance,
+        holds=largest <= tolerance,
     )
 
 
@@ -101,6 +113,31 @@ def of_mixes(job: Job, comm: Communicator, case: Case) -> float:
         mixed = pending()
         mine.fill_(torch.nan)
         worst = torch.maximum(worst, difference(mixed, x[own]))
+        fresh = new[t % NEW_ROWS]
+        x, mine = STAYS * x + fresh, STAYS * mixed + fresh[own]
+    return worst.item()
+
+
+def of_means(job: Job, comm: Communicator, case: Case) -> float:
+    """Largest difference of averages that are under way while the same rows are mixed.
+
+    Both have ended before the rows are overwritten.
+    """
+    topology = topologies.build(case.topology, comm.n)
+    reference, device = Stacked(comm.n), place(job.device)
+    own = slice(comm.hosted.start, comm.hosted.stop)
+    new = rows(comm.n, job.size.d).to(device, getattr(torch, case.dtype))
+    x, mine = new[0].clone(), new[0, own].clone()
+    sleep, worst = sleeping(comm), new.new_zeros(())
+    used = comm if case.overlap else blocking(comm)
+    for t in range(job.size.mixes):
+        average, mix = used.start_mean(mine), used.start_mix(mine, topology.matrix(t))
+        expected, x = reference.mean(x), reference.start_mix(x, topology.matrix(t))()
+        sleep()
+        mixed, mean = mix(), average()
+        mine.fill_(torch.nan)
+        both = difference(mixed, x[own]), difference(mean, expected)
+        worst = torch.maximum(worst, torch.maximum(*both))
         fresh = new[t % NEW_ROWS]
         x, mine = STAYS * x + fresh, STAYS * mixed + fresh[own]
     return worst.item()
@@ -133,12 +170,13 @@ def config_of(job: Job, n: int, case: Case) -> Config:
     )
     order = "awc" if case.order == "-" else case.order
     compute = Compute(device=job.device, cuda_graphs="on" if case.graphs else "off")
-    return replace(config, gossip=replace(config.gossip, order=order), compute=compute)
+    options = IN_ROUNDS if case.algorithm == STREAMING else ()
+    gossip = replace(config.gossip, order=order, algorithm_options=options)
+    return replace(config, gossip=gossip, compute=compute)
 
 
-def difference(found: Tensor, expected: Tensor) -> Tensor:
-    """Max |a - b| / (1 + |b|), NaN if there is one."""
-    return ((found - expected).abs() / (1 + expected.abs())).max()
+OF_KIND = {MIXES: of_mixes, MEANS: of_means, STEPS: of_steps, SPLIT: of_split}
+"""What a case computes -> the function that does it in both ways."""
 
 
 @cache

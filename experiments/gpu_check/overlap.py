@@ -1,8 +1,11 @@
-"""The share of a step's exchange that hides behind its gradient is measured on a ring."""
+"""The share of an exchange that hides behind a gradient is measured: a ring's, and an average's."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+
+from torch import Tensor
 
 from experiments.bench import rows as table
 from experiments.bench.exchange import in_place
@@ -12,13 +15,13 @@ from experiments.bench.rows import Case, Row, rows_of
 from experiments.bench.workload import Bench, study_of
 from experiments.gpu_check.blocking import blocking
 from experiments.gpu_check.job import Job, main_across
-from experiments.gpu_check.size import Widths
 from experiments.gpu_check.timing import meeting_on, timed
 from gossip.comm.base import Communicator
 from gossip.config import Model
 from gossip.config.compute import Compute
 
 STEP, IN_TURN = "step", "step without overlap"
+BEHIND, AFTER = "gradient behind an average", "gradient after an average"
 
 
 def measure(job: Job, comm: Communicator) -> None:
@@ -29,31 +32,52 @@ def measure(job: Job, comm: Communicator) -> None:
 
 
 def rows(job: Job, comm: Communicator) -> Iterator[list[Row]]:
-    """A case for each model."""
+    """For each model a step on a ring, and an average over all, as of Streaming DiLoCo."""
     for widths, batch in job.size.overlap_models:
-        yield _case(job, comm, widths, batch)
+        config = study_of(comm.n, batch, dataset="few", model=Model(widths=widths))
+        config = replace(config, compute=Compute(device=job.device))
+        bench, in_turn = Bench(config, comm), Bench(config, blocking(comm))
+        steps = {
+            COMPUTE: bench.compute,
+            EXCHANGE: in_place(comm, bench.study.topology, bench.state.x),
+            STEP: bench.step,
+            IN_TURN: in_turn.step,
+        }
+        yield _case(job, bench, batch, "ring", steps)
+        steps = {
+            COMPUTE: bench.compute,
+            EXCHANGE: partial(comm.mean, bench.state.x),
+            BEHIND: _behind(bench, comm),
+            AFTER: _behind(bench, blocking(comm)),
+        }
+        yield _case(job, bench, batch, "an average", steps)
 
 
-def _case(job: Job, comm: Communicator, widths: Widths, batch: int) -> list[Row]:
-    config = study_of(comm.n, batch, dataset="few", model=Model(widths=widths))
-    config = replace(config, compute=Compute(device=job.device))
-    bench, in_turn = Bench(config, comm), Bench(config, blocking(comm))
-    device = bench.study.task.numerics.device
-    steps = {
-        COMPUTE: bench.compute,
-        EXCHANGE: in_place(comm, bench.study.topology, bench.state.x),
-        STEP: bench.step,
-        IN_TURN: in_turn.step,
-    }
+def _behind(bench: Bench, comm: Communicator) -> Callable[[], Tensor]:
+    """A gradient while an average is under way; its rows are not those that change."""
+    rows = bench.state.x.clone()
+
+    def step() -> Tensor:
+        pending = comm.start_mean(rows)
+        bench.compute()
+        return pending()
+
+    return step
+
+
+def _case(
+    job: Job, bench: Bench, batch: int, what: str, steps: dict[str, Callable[[], object]]
+) -> list[Row]:
+    comm, device, d = bench.comm, bench.study.task.numerics.device, bench.study.task.d
     works = {name: timed(step, device) for name, step in steps.items()}
     meeting: Meeting = meeting_on(comm, device)
     times = interleaved(works, job.size.rounds, meeting, job.size.block_ms)
     case = Case(
         table="overlap",
-        case=f"ring, {bench.study.task.d:,} parameters, {comm.processes} processes on {device}",
+        case=f"{what}, {d:,} parameters, {comm.processes} processes on {device}",
         processes=comm.processes,
         learners=comm.n,
-        d=bench.study.task.d,
+        d=d,
         batch=batch,
     )
     compute, exchange, *both = rows_of(case, times, COMPUTE)

@@ -101,7 +101,8 @@ def _summary(outcomes: Sequence[Outcome]) -> Table:
 def _kind(row: dict[str, str]) -> tuple[str, ...]:
     overlap = "overlapping" if row["overlap"] == "True" else "in turn"
     graphs = "CUDA graphs" if row["graphs"] == "True" else ""
-    return row["what"], row["algorithm"], row["order"], row["dtype"], overlap, graphs
+    each = f"{row['each']} a learner" if row["each"] != "0" else ""
+    return row["what"], row["algorithm"], row["order"], row["dtype"], overlap, graphs, each
 
 
 def _badness(row: dict[str, str]) -> tuple[bool, float]:

@@ -35,8 +35,9 @@ since all learners shared two cores here; they are `gossip.simulate`'s, on four 
 with {gradient:g} ms for a gradient (a convention), an average over all by ring or
 halving-doubling, whichever is over sooner, and nothing for compressing and decoding. What Streaming
 DiLoCo could hide counts as waited for. No learner is slower than another, which is what AD-PSGD is
-for; its steps are of {learners} gradients, whosever they are. A model of 1000 times the size and a gradient of 1000 times
-the time would have the same picture on networks of the same bandwidth, but for latencies.
+for; its steps are of {learners} gradients, whosever they are. A model of 1000 times the size and
+a gradient of 1000 times the time would have the same picture on networks of the same bandwidth, but
+for latencies.
 **The target** is {slack:.0%} of the test loss that SSGD's best trial ended with.
 
 Errors and losses are those of the final mean model on the test set. A difference is the mean over

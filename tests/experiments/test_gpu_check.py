@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from experiments.bench import rows
+from experiments.bench.overlap import COMPUTE, EXCHANGE
 from experiments.gpu_check import (
     command,
     equality,
@@ -23,7 +24,18 @@ from experiments.gpu_check import (
     switches,
 )
 from experiments.gpu_check.blocking import blocking
-from experiments.gpu_check.cases import CONSTANT, MIXES, STEPS, TOLERANCES, Case, cases, tried
+from experiments.gpu_check.cases import (
+    CONSTANT,
+    MEANS,
+    MIXES,
+    SPLIT,
+    STEPS,
+    STREAMING,
+    TOLERANCES,
+    Case,
+    cases,
+    tried,
+)
 from experiments.gpu_check.driver import fitting
 from experiments.gpu_check.job import Job
 from experiments.gpu_check.running import Ended, run
@@ -40,14 +52,21 @@ MIXING = Case(what=MIXES, dtype="float64", topology="one-peer-exponential")
 TRAINING = Case(
     what=STEPS, dtype="float64", topology="one-peer-exponential", algorithm="dpsgd", order="atc"
 )
+AVERAGING = replace(MIXING, what=MEANS)
+STREAMED = replace(TRAINING, algorithm=STREAMING, order="-")
 
 
 class Stale(Stacked):
-    """A transport that gives the result of the mix before."""
+    """A transport that gives the result of the mix, or the average, before."""
 
-    before = None
+    before = mean_before = None
 
-    def start_mix(self, x, w):
+    def start_mean(self, x):
+        mean = super().start_mean(x)()
+        stale, self.mean_before = mean if self.mean_before is None else self.mean_before, mean
+        return lambda: stale
+
+    def start_mix(self, x, w, decode=None):
         mixed = super().start_mix(x, w)()
         stale, self.before = mixed if self.before is None else self.before, mixed
         return lambda: stale
@@ -56,12 +75,20 @@ class Stale(Stacked):
 class Lazy(Stacked):
     """A transport that reads rows when they may have been overwritten."""
 
-    def start_mix(self, x, w):
+    def start_mix(self, x, w, decode=None):
         before, self.x = getattr(self, "x", x), x
         return super().start_mix(before, w)
 
+    def start_mean(self, x):
+        before, self.of_mean = getattr(self, "of_mean", x), x
+        return super().start_mean(before)
 
-@pytest.mark.parametrize("case", [MIXING, TRAINING], ids=lambda case: case.what)
+
+def called(case):
+    return f"{case.what} {case.algorithm}"
+
+
+@pytest.mark.parametrize("case", [MIXING, AVERAGING, TRAINING, STREAMED], ids=called)
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_transport_that_is_right_is_equal(case, overlap):
     result = equality.compared(JOB, Stacked(N), replace(case, overlap=overlap))
@@ -70,7 +97,7 @@ def test_a_transport_that_is_right_is_equal(case, overlap):
     assert (result.processes, result.learners, result.tolerance) == (1, N, 1e-12)
 
 
-@pytest.mark.parametrize("case", [MIXING, TRAINING], ids=lambda case: case.what)
+@pytest.mark.parametrize("case", [MIXING, AVERAGING, TRAINING, STREAMED], ids=called)
 @pytest.mark.parametrize("wrong", [Stale, Lazy])
 def test_a_transport_that_is_wrong_is_found(case, wrong):
     if (case, wrong) == (TRAINING, Lazy):
@@ -96,6 +123,14 @@ def test_the_battery_has_every_topology_that_moves_in_every_way(n):
     assert {(c.dtype, c.overlap) for c in found if c.algorithm == "ssgd"} == {
         (dtype, overlap) for dtype in TOLERANCES for overlap in (True, False)
     }
+    assert {(c.algorithm, c.dtype, c.overlap) for c in found if c.algorithm == STREAMING} == {
+        (STREAMING, dtype, overlap) for dtype in TOLERANCES for overlap in (True, False)
+    }
+    assert not any(case.what == SPLIT for case in found)  # on one process
+    split = [case for case in cases(n, (), graphs=True, processes=n) if case.what == SPLIT]
+    assert {(c.each, c.order, c.dtype) for c in split} == {
+        (each, order, dtype) for each in (1, 2) for order in ("awc", "atc") for dtype in TOLERANCES
+    }
     assert any(case.graphs for case in found)
     assert not any(case.graphs for case in cases(n, (), graphs=False))
 
@@ -104,7 +139,7 @@ def test_without_overlap_a_mix_has_ended_before_its_start_returns():
     class Recording(Stacked):
         ended = False
 
-        def start_mix(self, x, w):
+        def start_mix(self, x, w, decode=None):
             def pending():
                 self.ended = True
                 return x
@@ -116,6 +151,7 @@ def test_without_overlap_a_mix_has_ended_before_its_start_returns():
     assert blocking(comm).start_mix(x, build("ring", N).matrix(0))() is x
     assert comm.ended
     assert blocking(comm).n == N
+    assert torch.equal(blocking(comm).start_mean(x)(), x[0])
 
 
 def test_a_step_scales_its_loss_in_half_precision():
@@ -243,15 +279,15 @@ def test_every_part_runs_or_says_why_not(folder):
 def test_two_processes_get_what_one_gets(folder):
     with (folder / "equality-4.csv").open(encoding="utf-8") as file:
         found = list(csv.DictReader(file))
-    assert len(found) == len(cases(4, ("a", "b"), graphs=False))
-    assert {(row["holds"], row["processes"], row["learners"]) for row in found} == {
-        ("True", "2", "4")
-    }
+    assert len(found) == len(cases(4, ("a", "b"), graphs=False, processes=2))
+    assert {(row["holds"], row["processes"]) for row in found} == {("True", "2")}
+    learners = {(row["each"], row["learners"]) for row in found}
+    assert learners == {("0", "4"), ("1", "2"), ("2", "1")}
     assert all(float(row["difference"]) <= float(row["tolerance"]) for row in found)
 
 
 TIMED = {
-    "overlap": (partial(overlap.measure, comm=Stacked(2)), 4),
+    "overlap": (partial(overlap.measure, comm=Stacked(2)), 2 * 4),
     "stacked": (stacked.measure, 2 * 2),
     "switches": (switches.measure, 4),  # of such small ResNets none with the channels last
 }
@@ -267,5 +303,6 @@ def test_times_are_the_benchmarks_rows(tmp_path, name):
     assert {row.table for row in found} == {name}
     assert all(row.wall_ms > 0 and row.rounds > 0 for row in found)
     assert {row.ratio for row in found if row.variant == row.base} == {1.0}
-    assert all(math.isfinite(row.hidden) for row in found[2:] if name == "overlap")
+    hiding = [row for row in found if row.variant not in (COMPUTE, EXCHANGE)]
+    assert all(math.isfinite(row.hidden) for row in hiding if name == "overlap")
     assert report.TITLES[name]
