@@ -10,8 +10,7 @@ from gossip.comm.startup.inherited import open_standard_files
 
 if TYPE_CHECKING:
     from gossip.task.device import place
-    from gossip.wrapper import Averager, Gossip
-    from gossip.wrapper.guard import leave
+    from gossip.wrapper import Averager, Gossip, leave
     from gossip.wrapper.recording import record
 
 __all__ = ["Averager", "Gossip", "leave", "place", "record"]
@@ -36,7 +35,7 @@ if Path(__file__).with_name("hooks.py").exists() and speaks():
 _HOMES = {
     "Averager": "gossip.wrapper",
     "Gossip": "gossip.wrapper",
-    "leave": "gossip.wrapper.guard",
+    "leave": "gossip.wrapper",
     "place": "gossip.task.device",
     "record": "gossip.wrapper.recording",
 }

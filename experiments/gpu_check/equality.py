@@ -94,34 +94,11 @@ def compared(job: Job, comm: Communicator, case: Case) -> Result:
 
 
 def of_mixes(job: Job, comm: Communicator, case: Case) -> float:
-    """Largest difference of this process's rows over a chain of mixes.
+    """Largest difference of this process's rows over a chain of mixes, and of their averages.
 
-    Between start and end of a mix the reference is computed and the process may sleep; at its end
-    the rows that it was of are overwritten, so whoever still reads them gets NaN.
-    """
-    topology = topologies.build(case.topology, comm.n)
-    reference, device = Stacked(comm.n), place(job.device)
-    own = slice(comm.hosted.start, comm.hosted.stop)
-    new = rows(comm.n, job.size.d).to(device, getattr(torch, case.dtype))
-    x, mine = new[0].clone(), new[0, own].clone()
-    sleep, worst = sleeping(comm), new.new_zeros(())
-    start_mix = (comm if case.overlap else blocking(comm)).start_mix
-    for t in range(job.size.mixes):
-        pending = start_mix(mine, topology.matrix(t))
-        x = reference.start_mix(x, topology.matrix(t))()
-        sleep()
-        mixed = pending()
-        mine.fill_(torch.nan)
-        worst = torch.maximum(worst, difference(mixed, x[own]))
-        fresh = new[t % NEW_ROWS]
-        x, mine = STAYS * x + fresh, STAYS * mixed + fresh[own]
-    return worst.item()
-
-
-def of_means(job: Job, comm: Communicator, case: Case) -> float:
-    """Largest difference of averages that are under way while the same rows are mixed.
-
-    Both have ended before the rows are overwritten.
+    Between start and end of a mix the reference is computed and the process may sleep; of MEANS an
+    average of the same rows is under way all the while. At the end the rows are overwritten, so
+    whoever still reads them gets NaN.
     """
     topology = topologies.build(case.topology, comm.n)
     reference, device = Stacked(comm.n), place(job.device)
@@ -131,13 +108,15 @@ def of_means(job: Job, comm: Communicator, case: Case) -> float:
     sleep, worst = sleeping(comm), new.new_zeros(())
     used = comm if case.overlap else blocking(comm)
     for t in range(job.size.mixes):
-        average, mix = used.start_mean(mine), used.start_mix(mine, topology.matrix(t))
+        average = used.start_mean(mine) if case.what == MEANS else None
+        pending = used.start_mix(mine, topology.matrix(t))
         expected, x = reference.mean(x), reference.start_mix(x, topology.matrix(t))()
         sleep()
-        mixed, mean = mix(), average()
+        mixed = pending()
+        if average is not None:
+            worst = torch.maximum(worst, difference(average(), expected))
         mine.fill_(torch.nan)
-        both = difference(mixed, x[own]), difference(mean, expected)
-        worst = torch.maximum(worst, torch.maximum(*both))
+        worst = torch.maximum(worst, difference(mixed, x[own]))
         fresh = new[t % NEW_ROWS]
         x, mine = STAYS * x + fresh, STAYS * mixed + fresh[own]
     return worst.item()
@@ -175,7 +154,7 @@ def config_of(job: Job, n: int, case: Case) -> Config:
     return replace(config, gossip=gossip, compute=compute)
 
 
-OF_KIND = {MIXES: of_mixes, MEANS: of_means, STEPS: of_steps, SPLIT: of_split}
+OF_KIND = {MIXES: of_mixes, MEANS: of_mixes, STEPS: of_steps, SPLIT: of_split}
 """What a case computes -> the function that does it in both ways."""
 
 

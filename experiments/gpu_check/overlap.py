@@ -21,6 +21,7 @@ from gossip.config import Model
 from gossip.config.compute import Compute
 
 STEP, IN_TURN = "step", "step without overlap"
+Steps = dict[str, Callable[[], object]]
 BEHIND, AFTER = "gradient behind an average", "gradient after an average"
 
 
@@ -37,20 +38,20 @@ def rows(job: Job, comm: Communicator) -> Iterator[list[Row]]:
         config = study_of(comm.n, batch, dataset="few", model=Model(widths=widths))
         config = replace(config, compute=Compute(device=job.device))
         bench, in_turn = Bench(config, comm), Bench(config, blocking(comm))
-        steps = {
+        on_a_ring: Steps = {
             COMPUTE: bench.compute,
             EXCHANGE: in_place(comm, bench.study.topology, bench.state.x),
             STEP: bench.step,
             IN_TURN: in_turn.step,
         }
-        yield _case(job, bench, batch, "ring", steps)
-        steps = {
+        yield _case(job, bench, batch, "ring", on_a_ring)
+        averaging: Steps = {
             COMPUTE: bench.compute,
             EXCHANGE: partial(comm.mean, bench.state.x),
             BEHIND: _behind(bench, comm),
             AFTER: _behind(bench, blocking(comm)),
         }
-        yield _case(job, bench, batch, "an average", steps)
+        yield _case(job, bench, batch, "an average", averaging)
 
 
 def _behind(bench: Bench, comm: Communicator) -> Callable[[], Tensor]:
@@ -65,9 +66,7 @@ def _behind(bench: Bench, comm: Communicator) -> Callable[[], Tensor]:
     return step
 
 
-def _case(
-    job: Job, bench: Bench, batch: int, what: str, steps: dict[str, Callable[[], object]]
-) -> list[Row]:
+def _case(job: Job, bench: Bench, batch: int, what: str, steps: Steps) -> list[Row]:
     comm, device, d = bench.comm, bench.study.task.numerics.device, bench.study.task.d
     works = {name: timed(step, device) for name, step in steps.items()}
     meeting: Meeting = meeting_on(comm, device)

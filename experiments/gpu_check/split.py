@@ -35,8 +35,10 @@ def of_split(job: Job, comm: Communicator, case: Case) -> float:
     ).to(**kind)
     mesh = _mesh(job.device, job.backend, n, case.each)
     j, k = (mesh.get_local_rank(name) for name in NAMES)
+    module = _module().to(**kind)
+    fully_shard(module, mesh=mesh["shard"])
     model = Gossip(
-        fully_shard(_module().to(**kind), mesh=mesh["shard"]),
+        module,
         case.topology,
         order=case.order,
         backend=job.backend,
@@ -58,8 +60,12 @@ def _mesh(device: str, backend: str, n: int, each: int) -> DeviceMesh:
     Collective. By then nobody waits for a message any more.
     """
     start_torch_distributed()
-    backends = dict.fromkeys(NAMES, backend)
-    made = init_device_mesh(device, (n, each), mesh_dim_names=NAMES, backend_override=backends)
+    made = init_device_mesh(
+        device,
+        (n, each),
+        mesh_dim_names=NAMES,
+        backend_override={"learner": backend, "shard": backend},
+    )
     for group in made.get_all_groups():
         if group is not dist.group.WORLD:
             atexit.register(destroy, group)
