@@ -1,7 +1,6 @@
 """Check at the start that all learners have the same tensors, with the same values in them."""
 
 from collections.abc import Iterable, Mapping
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -43,16 +42,21 @@ def agree_on_tensors(
 def agree_on_copies(comm: Meshed, weights: Weights) -> None:
     """Check that all processes of a learner have the same numbers of what is not split. Collective.
 
+    To the root of the rounding: sums on GPUs are not the same bit for bit.
+
     Raises:
         UserError: they have not; of the first, on all processes.
     """
     whole = [s for s in weights.owners.values() if copies(s.parameter, comm.each) == comm.each > 1]
     if not whole:
         return
-    told = torch.tensor(comm.share([_digest(slot.numbers) for slot in whole]))
+    told = torch.tensor(
+        comm.share([_told_of(slot.numbers) for slot in whole]), dtype=torch.float64
+    ).nan_to_num()
+    allowed = torch.tensor([torch.finfo(slot.parameter.dtype).eps ** 0.5 for slot in whole])
     for j in range(comm.n):
-        each = comm.of_learner(j, told)
-        differing = (each != each[0]).any(dim=0)
+        values, norms = comm.of_learner(j, told).unbind(dim=2)
+        differing = ((values - values[0]).abs() > allowed * norms[0]).any(dim=0)
         if differing.any():
             name = whole[int(differing.int().argmax())].name
             raise UserError(
@@ -63,9 +67,10 @@ def agree_on_copies(comm: Meshed, weights: Weights) -> None:
             )
 
 
-def _digest(numbers: Tensor) -> int:
-    """Of all bits."""
-    return crc32(numbers.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+def _told_of(numbers: Tensor) -> tuple[float, float]:
+    """Their product with a vector that singles out no direction, and their norm."""
+    flat = numbers.detach().reshape(-1).cpu().double()
+    return float(flat @ torch.arange(len(flat), dtype=torch.float64).cos()), float(flat.norm())
 
 
 def broadcast(comm: Communicator, tensors: Iterable[Tensor]) -> None:
