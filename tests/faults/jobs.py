@@ -20,7 +20,6 @@ import pytest
 
 from gossip.launch import mpirun as launch
 from tests.machine import patience
-from tests.start import PYTHONPATH
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
 NEED_MPI = [
@@ -87,7 +86,7 @@ class Job:
             **launch.environment_for(kind, clean),
             "JOB_FOLDER": str(folder),
             "JOB_LEARNERS": str(2 * NUM_PROCESSES),
-            "PYTHONPATH": PYTHONPATH,
+            "PYTHONPATH": str(ROOT),
             "TMPDIR": str(folder),  # a killed Open MPI leaves something that stops another's start
             **environment,
         }

@@ -1,4 +1,4 @@
-"""The PYTHONPATH of programs that tests start, and with it how Python starts in them."""
+"""The PYTHONPATH of scripts that tests start, and with it how Python starts in them."""
 
 import os
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""How Python starts in programs of the tests: torch without its compiler.
+"""How Python starts in scripts of the wrapper: torch without its compiler.
 
 A process that makes one of torch's optimizers imports torch's compiler, half of the CPU time of a
-short script. The scripts that tests start compile nothing: there it has nothing to leave alone.
-Python finds this file where its folder is in PYTHONPATH.
+short script. Those that tests start compile nothing: there it has nothing to leave alone. Python
+finds this file where its folder is in PYTHONPATH.
 """
 
 import sys
