@@ -29,8 +29,9 @@ COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
 SLOW = "not slow"
 NOT_QUICK = (
     *("asynchronous", "checkpoint", "compare", "compute", "damping", "data", "docs", "engines"),
-    *("estimators", "experiments", "hostile", "jobs", "landscape", "report", "simulate", "watch"),
-    "wrapper",
+    *("estimators", "experiments", "hostile", "jobs", "landscape", "report", "resume", "simulate"),
+    *("watch", "wrapper"),
+    *("test_odd_models.py", "topologies/test_random.py", "topologies/test_rounding.py"),
 )
 """What `--quick` leaves to who works on it: it has the mathematics of the methods and the runs."""
 BESIDE = ("-n", "3", "--dist", "worksteal")
@@ -91,9 +92,9 @@ def pytest(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "pytest", *arguments)
 
 
-def ignored(*folders: str) -> list[str]:
-    """All tests but those in some folders."""
-    return [f"--ignore=tests/{folder}" for folder in folders]
+def ignored(*places: str) -> list[str]:
+    """All tests but those in some folders and files."""
+    return [f"--ignore=tests/{place}" for place in places]
 
 
 def mpi(n: int, *arguments: str, files: tuple[str, ...] = ("tests/mpi",)) -> tuple[str, ...]:

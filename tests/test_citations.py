@@ -1,6 +1,7 @@
 """Who is named for a paper: the same authors wherever it is cited, and the right ones."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ NAMED = re.compile(
 ENDS = "|".join([r"(?<!al)\. ", "; ", *map(re.escape, FIRST_AUTHORS)])
 
 
+@cache
 def in_one_line(path):
     return re.sub(r"[\s#]+", " ", path.read_text(encoding="utf-8"))
 

@@ -1,12 +1,15 @@
 """A sweep makes what is missing, keeps what is finished and leaves nothing behind."""
 
 import functools
+import gc
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,21 @@ def test_only_what_is_not_finished_is_run(tmp_path: Path, capsys: pytest.Capture
     assert again[0] == made[0]
     assert again[1] > made[1]
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_a_run_is_forked_from_is_frozen() -> None:
+    """Else its collections of garbage copy the pages that all runs share."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(sweep.PRELOADED)
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=count_frozen, args=(send,))
+    process.start()
+    assert receive.recv() > 100_000
+    process.join()
+
+
+def count_frozen(send: Connection) -> None:
+    send.send(gc.get_freeze_count())
 
 
 def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from gossip.storage.names import FINAL
 from gossip.study import prepare
 from topologies.terminal import lossy_output
 
-PRELOADED = ["gossip.run"]
+PRELOADED = ["gossip.run", "gossip.runs.frozen"]
 """Imported once and not by each run."""
 
 

@@ -10,7 +10,7 @@ from gossip.comm.costs import Sent
 from gossip.simulate.collectives import Cost, Stage, all_reduce, staged
 from gossip.simulate.edges import Remembered
 from gossip.simulate.network import Network
-from gossip.simulate.setting import Mixing
+from gossip.simulate.setting import MixingMatrices
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Hosts:
         return np.repeat(mixed, self.p), work, self.reduce.sent + leaders + self.broadcast.sent
 
 
-def hosts(mixing: Mixing, row_bytes: float, network: Network) -> Hosts:
+def hosts(mixing: MixingMatrices, row_bytes: float, network: Network) -> Hosts:
     """The mixing of rows of M bytes.
 
     Args:

@@ -15,7 +15,7 @@ from gossip.simulate import replay
 from gossip.simulate.compute import Compute, Failures
 from gossip.simulate.network import Network
 from gossip.simulate.overlap import NO_OVERLAP, Overlap
-from gossip.simulate.setting import Mixing, Setting
+from gossip.simulate.setting import MixingMatrices, Setting
 from gossip.study import parts
 from topologies.matrices import identity
 
@@ -121,7 +121,7 @@ def _of_hosts(name: str, config: Config, machines: Machines, steps: Pattern) -> 
     return with_learners(config, n // p)
 
 
-def _mixing(config: Config) -> tuple[Mixing, int]:
+def _mixing(config: Config) -> tuple[MixingMatrices, int]:
     """W(t), and the steps after which it repeats; of random ones, those of a mixing."""
     gossip = config.gossip
     topology = parts.topology(config, gossip.learners)

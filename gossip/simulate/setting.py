@@ -11,7 +11,7 @@ from gossip.simulate.compute import Compute
 from gossip.simulate.network import Network
 from gossip.simulate.overlap import NO_OVERLAP, Overlap
 
-Mixing = Callable[[int], csr_array]
+MixingMatrices = Callable[[int], csr_array]
 """t -> W(t)."""
 
 
@@ -21,7 +21,7 @@ class Setting:
 
     pattern: Pattern
     """What a step of the algorithm computes and sends."""
-    mixing: Mixing
+    mixing: MixingMatrices
     """t -> W(t); never asked by an algorithm that mixes nothing."""
     network: Network
     compute: Compute

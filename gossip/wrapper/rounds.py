@@ -4,6 +4,7 @@ import atexit
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -61,6 +62,7 @@ class Rounds:
         self._changed: set[int] = set()
         self._stepping: Optimizer | None = None
         self._alterations = None if alone else Alterations(weights)
+        self._untraced_forward = _untraced_forward()
         follow(self)
         atexit.register(_end_at_exit, weakref.ref(self))
         # Not at exit: the process has told by then that it ends.
@@ -75,9 +77,11 @@ class Rounds:
         """In this block the process is in that call of a user's, should another wait for it."""
         return self._position.during(f"{call} of {self._weights.whose}")
 
-    @torch.compiler.disable(reason="compile what is inside: Gossip(torch.compile(module))")
     def forward(self) -> None:
         """A training forward pass is about to begin."""
+        self._untraced_forward(self)
+
+    def _forward(self) -> None:
         # One in an optimizer's own step (a closure) belongs to the step that is under way.
         if self._stepping is None and not self.frozen:
             with self.calling("a forward pass"):
@@ -254,6 +258,17 @@ class Sent:
         """Abandon the step that is under way: the others have all they need of it."""
         if self.under_way:
             self.over()
+
+
+@cache
+def _untraced_forward() -> Callable[[Rounds], None]:
+    """What a forward pass begins with, which torch's compiler leaves alone.
+
+    Imports the compiler, 2 s of CPU time: so with the first wrapper, as torch's first optimizer
+    does, and not with this module, which a loader's workers import, too.
+    """
+    reason = "compile what is inside: Gossip(torch.compile(module))"
+    return torch.compiler.disable(Rounds._forward, reason=reason)
 
 
 def _end_at_exit(alive: "weakref.ref[Rounds]") -> None:

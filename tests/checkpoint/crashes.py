@@ -1,7 +1,9 @@
 """Kills jobs in the middle of a checkpoint. Started as a process of its own, for it forks.
 
-python -m tests.checkpoint.crashes at-every-call FOLDER PROCESSES
-python -m tests.checkpoint.crashes at-any-moment FOLDER TIMES
+python -m tests.checkpoint.crashes FOLDER TIMES
+
+Prints how many calls to the file system one process makes, and two; how many times a job was killed
+at any moment, and how many of these kills have left something half written.
 """
 
 import os
@@ -21,7 +23,7 @@ from tests.checkpoint.jobs import Job, bits, copy, snapshot, whole
 CALLS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir", "shutil.rmtree")
 
 
-def at_every_call(folder: Path, processes: int) -> None:
+def at_every_call(folder: Path, processes: int) -> int:
     """A job is lost before its first call to the file system, its second, and so on."""
     Job(folder / "before", processes, keep=1).save(snapshot(100))
     calls, ended = 0, False
@@ -37,7 +39,7 @@ def at_every_call(folder: Path, processes: int) -> None:
         goes_on(target)
         calls += 1
     assert steps == {step_folder(100), step_folder(200)}, steps
-    print(calls)
+    return calls
 
 
 def lost_save(folder: Path, processes: int, calls: int) -> None:
@@ -62,7 +64,7 @@ def goes_on(folder: Path) -> None:
     check(newest(folder)[0])
 
 
-def at_any_moment(folder: Path, times: int) -> None:
+def at_any_moment(folder: Path, times: int) -> int:
     """A job which saves all the time is killed, and taken up again, and killed."""
     draw, last, torn = random.Random(0), 0, 0
     for _ in range(times):
@@ -81,7 +83,7 @@ def at_any_moment(folder: Path, times: int) -> None:
         assert last >= reported, (last, reported)
         assert whole(path).shared["step"] == last
         torn += any(entry.name.startswith(".") for entry in folder.iterdir())
-    print(times, torn)
+    return torn
 
 
 def save_for_ever(folder: Path, last: int, send: int) -> None:
@@ -111,5 +113,6 @@ def fork(function: Callable[[], None]) -> int:
 
 
 if __name__ == "__main__":
-    run = {"at-every-call": at_every_call, "at-any-moment": at_any_moment}[sys.argv[1]]
-    run(Path(sys.argv[2]), int(sys.argv[3]))
+    home, kills = Path(sys.argv[1]), int(sys.argv[2])
+    print(*(at_every_call(home / f"{processes}", processes) for processes in (1, 2)))
+    print(kills, at_any_moment(home / "checkpoint", kills))

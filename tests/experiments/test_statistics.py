@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -43,16 +44,16 @@ def decided(p: float, q: float, criterion: Criterion) -> dict[str, float]:
     found = dict.fromkeys(["yes", "no", "open", "covered"], 0.0)
     weights = np.outer(outcomes(p), outcomes(q))
     for k, m in itertools.product(range(RUNS + 1), repeat=2):
-        estimate = DIFFERENCES[k, m]
+        estimate = difference(k, m)
         found[criterion.verdict(estimate)] += weights[k, m]
         found["covered"] += weights[k, m] * (estimate.low <= p - q <= estimate.high)
     return found
 
 
-DIFFERENCES = {
-    (k, m): statistics.share_difference((k, RUNS), (m, RUNS))
-    for k, m in itertools.product(range(RUNS + 1), repeat=2)
-}
+@cache
+def difference(k: int, m: int) -> Estimate:
+    """Of k and of m runs in twenty."""
+    return statistics.share_difference((k, RUNS), (m, RUNS))
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.5, 0.5), (0.9, 0.4), (0.95, 0.8), (0.3, 0.05)])

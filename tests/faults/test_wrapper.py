@@ -8,6 +8,7 @@ from textwrap import dedent
 import pytest
 
 from tests.faults import jobs
+from tests.start import PYTHONPATH
 
 pytestmark = jobs.NEED_MPI
 
@@ -64,7 +65,7 @@ def start_script(start_command, tmp_path):
     script.write_text(dedent(SCRIPT))
     words = [sys.executable, str(script)]
     return lambda deed, processes=2: start_command(
-        [jobs.MPIRUN, "-n", str(processes), *words, deed]
+        [jobs.MPIRUN, "-n", str(processes), *words, deed], PYTHONPATH=PYTHONPATH
     ).end(jobs.START_SECONDS)
 
 

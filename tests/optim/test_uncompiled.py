@@ -15,6 +15,7 @@ CODE = """if True:
     from gossip.run import main
     options = "--dataset digits --learners 2 --batch-size 8 --steps 2 --out run".split()
     assert main(options) == 0
+    import gossip.wrapper  # as a loader's workers do, which make no wrapper
     needless = "torch._dynamo sympy sklearn scipy.optimize scipy.stats pandas skorch"
     print([name for name in needless.split() if name in sys.modules])
 """

@@ -104,6 +104,8 @@ class TestSeries:
 
 
 class TestKilledRuns:
+    pytestmark = pytest.mark.usefixtures("no_pictures")
+
     def test_are_read_from_their_traces(self, tmp_path):
         path = made_up.run(tmp_path / "r", killed=True, made=made_up.rows(40))
         with (path / "trace.arrows").open("ab") as file:
@@ -196,6 +198,7 @@ def test_a_figure_is_not_drawn_in_a_format_we_do_not_know(study, tmp_path):
         save(study_figure(load_runs([study])), tmp_path / "f.jpeg")
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_csv_holds_the_traces(study, tmp_path, capsys):
     assert main([str(study), "--csv", str(tmp_path / "out.csv")]) == 0
     with (tmp_path / "out.csv").open() as file:
@@ -211,12 +214,14 @@ def test_the_csv_holds_the_traces(study, tmp_path, capsys):
             assert read == value or (math.isnan(read) and math.isnan(value)), name
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_what_lies_beside_the_runs_is_noted(study, capsys):
     assert main([str(study)]) == 0  # draws figure.png there
     assert main([*map(str, sorted(study.iterdir()))]) == 0
     assert f"note: no run in {study / 'figure.png'}\n" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_figure_lies_beside_what_it_shows(study, tmp_path, capsys, monkeypatch):
     assert main([str(study / "dpsgd")]) == 0
     assert (study / "dpsgd" / "figure.png").is_file()
@@ -230,6 +235,7 @@ def test_the_figure_lies_beside_what_it_shows(study, tmp_path, capsys, monkeypat
     assert (tmp_path / "f.svg").is_file()
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -95,13 +95,13 @@ def test_nothing_is_under_way_when_a_run_has_ended(name, tmp_path):
     assert whole.bytes_sent_per_learner < expected.bytes_sent_per_learner
 
 
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS)
-@pytest.mark.parametrize("name", ["dpsgd", "ssgd"])
-def test_every_optimizer_keeps_its_state(name, optimizer, tmp_path):
-    rate = Rate(lr=0.01, optimizer=optimizer)
-    assert_goes_on(config(name, rate=rate), tmp_path / "one", [3, 8])
-    rate = Rate(lr=0.01, optimizer=optimizer, layer_ratio="fixed")
-    assert_goes_on(config(name, rate=rate), tmp_path / "layers", [3])
+@pytest.mark.parametrize(
+    ("optimizer", "name", "layer_ratio"),
+    covering(ALL_OPTIMIZERS, ["dpsgd", "ssgd"], ["off", "fixed"]),
+)
+def test_every_optimizer_keeps_its_state(optimizer, name, layer_ratio, tmp_path):
+    rate = Rate(lr=0.01, optimizer=optimizer, layer_ratio=layer_ratio)
+    assert_goes_on(config(name, rate=rate), tmp_path, [3, 8])
 
 
 def test_the_tables_of_rates_are_all_walked():

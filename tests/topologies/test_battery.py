@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -41,6 +42,12 @@ CASES = [
 cases = pytest.mark.parametrize(("name", "n"), CASES)
 
 
+@cache
+def built(name, n):
+    """For laws that are looked at and change nothing: a build may take a quarter of a second."""
+    return topologies.build(name, n)
+
+
 def some_steps(topology):
     return range(topology.period or 6)
 
@@ -51,7 +58,7 @@ def deviation(x):
 
 @cases
 def test_rows_and_columns_sum_to_one(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     for t in some_steps(topology):
         w = topology.matrix(t)
         assert w.shape == (n, n)
@@ -66,7 +73,7 @@ def test_rows_and_columns_sum_to_one(name, n):
 
 @cases
 def test_the_mean_stays(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     x = np.random.default_rng(1).standard_normal((n, 7)) + 3
     for t in some_steps(topology):
         if topology.preserves_mean == "always":
@@ -76,7 +83,7 @@ def test_the_mean_stays(name, n):
 
 @cases
 def test_the_deviation_shrinks_by_sigma2_and_no_less_in_the_worst_case(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     x = np.random.default_rng(2).standard_normal((n, 7))
     for t in some_steps(topology):
         w = topology.matrix(t)
@@ -89,7 +96,7 @@ def test_the_deviation_shrinks_by_sigma2_and_no_less_in_the_worst_case(name, n):
 
 @pytest.mark.parametrize(("name", "n"), [c for c in CASES if c[0] not in MOVING and c[1] > 1])
 def test_an_eigenvector_decays_as_its_eigenvalue(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     w = topology.matrix(0)
     # Less 2 J, the all-ones vector has the eigenvalue -1 and comes first, alone.
     values, vectors = np.linalg.eigh(w.toarray() - 2 / n)
@@ -132,7 +139,7 @@ def test_two_builds_agree_whatever_was_asked_before(name, n):
 
 @cases
 def test_a_periodic_topology_repeats_the_same_objects(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     if topology.period is None:
         assert topology.is_random
         drawn = [topology.matrix(t).toarray() for t in range(8)]
@@ -146,7 +153,7 @@ def test_a_periodic_topology_repeats_the_same_objects(name, n):
 
 @cases
 def test_neighbours_and_messages_count_the_entries(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     for t in some_steps(topology):
         w = topology.matrix(t).toarray()
         np.fill_diagonal(w, 0)
@@ -159,7 +166,7 @@ def test_neighbours_and_messages_count_the_entries(name, n):
 
 @cases
 def test_the_certificate_says_what_was_built(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     c = topologies.certificate(topology, message_bytes=8)
     assert (c.name, c.n, c.period) == (topology.name, n, topology.period)
     assert c.row_stochastic
@@ -176,7 +183,7 @@ def test_the_certificate_says_what_was_built(name, n):
 
 @cases
 def test_repeated_mixing_reaches_the_mean(name, n):
-    topology = topologies.build(name, n)
+    topology = built(name, n)
     c = topologies.certificate(topology)
     x = deviation(np.random.default_rng(3).standard_normal((n, 3)))
     rate = c.contraction ** (0.5 if c.period is None else 1 / c.period)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from itertools import combinations
 from math import sqrt
-from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
@@ -27,8 +26,8 @@ from gossip.wrapper.own_gradients import own_rate
 from gossip.wrapper.probing import Probe, Replay
 from gossip.wrapper.weights import Weights
 from tests import odd_models, recorded
+from tests.start import PYTHONPATH
 
-ROOT = Path(__file__).parents[2]
 F64 = torch.float64
 
 
@@ -376,7 +375,7 @@ def test_an_exception_on_one_process_leaves_a_run_that_can_be_read(tmp_path):
     script.write_text(dedent(SCRIPT))
     mpirun = launch.find_mpirun()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
-    environment = {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**clean, "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"}
     environment = launch.environment_for(launch.kind_of(mpirun), environment)
     command = [mpirun, "-n", "2", sys.executable, str(script), str(tmp_path / "run")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -1,0 +1,8 @@
+"""The PYTHONPATH of scripts that tests start, and with it how Python starts in them."""
+
+import os
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PYTHONPATH = os.pathsep.join(map(str, (HERE.parents[1], HERE)))
+"""Of gossip and its tests, and of `sitecustomize.py` beside this file."""
