@@ -20,7 +20,7 @@ TOPOLOGIES = {"relaysgd": "chain"}
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """A case with all of them, taking turns."""
-    n, batch = size.studies[-1]
+    n, batch = size.small_study
     benches = {name: _bench(name, n, batch, size) for name in size.methods}
     case = Case(
         table="methods",

@@ -15,7 +15,7 @@ STEP = "step"
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """Measure all levels, on the default study's learners."""
-    n, batch = size.studies[min(1, len(size.studies) - 1)]
+    n, batch = size.study
     bench = Bench(study_of(n, batch, dataset=size.dataset), Stacked(n))
     moment = _moment(bench)
     monitors = {level: Monitor(bench.study.task, level=level) for level in LEVELS}

@@ -26,7 +26,7 @@ PROBE, CHUNK = 1_000, 500
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """Measure all levels, each in a loop of its own around the default study's model, alone."""
-    batch = size.studies[min(1, len(size.studies) - 1)][1]
+    batch = size.study[1]
     study = prepare(study_of(1, batch, dataset=size.dataset), Stacked(1))
     samples = len(study.task.train)
     probe, whole = _batches(study, min(PROBE, samples)), _batches(study, samples)
@@ -34,6 +34,12 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         "nothing given": {},
         f"a probe of {min(PROBE, samples):,}": {"probe": probe, "loss": _loss},
         f"all {samples:,} samples": {"probe": whole, "loss": _loss, "whole": True},
+        f"all {samples:,} samples, full": {
+            "probe": whole,
+            "loss": _loss,
+            "whole": True,
+            "monitor": "full",
+        },
     }
     inputs, labels = study.task.train.batch(np.arange(batch))
     with TemporaryDirectory() as folder, ExitStack() as runs:
@@ -55,7 +61,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 
 
 def _learner(study: Study) -> tuple[gossip.Gossip, torch.optim.Optimizer]:
-    model = gossip.Gossip(study.task._build())
+    model = gossip.Gossip(study.task.build())
     return model, torch.optim.SGD(model.parameters(), lr=LR)
 
 

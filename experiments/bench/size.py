@@ -27,9 +27,20 @@ class Size:
     """Hidden layers of the models that are trained, by number of processes."""
     message_bytes: tuple[int, ...] = (4_000, 400_000, 4_000_000)
     """Sizes of one row in bytes."""
-    studies: tuple[tuple[int, int], ...] = ((5, 400), (16, 125), (64, 31), (16, 32))
-    """(n, B) in one process: the DPSGD paper's, the default study's, many small batches, little
-    work per step."""
+    study: tuple[int, int] = (16, 125)
+    """(n, B) in one process: the default study's."""
+    small_study: tuple[int, int] = (16, 32)
+    """(n, B) with little work per step."""
+    stacked_models: tuple[tuple[str, int, int], ...] = (
+        ("mlp", 5, 400),
+        ("mlp", 16, 125),
+        ("mlp", 64, 31),
+        ("mlp", 16, 32),
+        ("cnn", 16, 32),
+        ("transformer", 16, 32),
+    )
+    """(model, n, B) in one process: of the DPSGD paper, of the default study, many small batches, little
+    work per step; and models that have more than linear maps."""
     rate_studies: tuple[tuple[str, int, int], ...] = (
         ("mlp", 16, 125),
         ("mlp", 1, 128),
@@ -84,7 +95,9 @@ SMOKE = Size(
     least_block_ms=1.0,
     models={2: ((4,),)},
     message_bytes=(4_000,),
-    studies=((2, 4),),
+    study=(2, 4),
+    small_study=(2, 4),
+    stacked_models=(("mlp", 2, 4), ("transformer", 2, 4)),
     rate_studies=(("mlp", 2, 4),),
     curve=(2,),
     curve_models=("softmax",),

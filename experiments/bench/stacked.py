@@ -7,26 +7,36 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import topologies
+from experiments.bench import workload
 from experiments.bench.measure import Meeting, Work, interleaved
 from experiments.bench.rows import Case, Row, rows_of
 from experiments.bench.size import Size
 from experiments.bench.workload import Bench, Learner, study_of
 from gossip.comm.connect import connect
 from gossip.comm.stacked import Stacked
+from gossip.config import Model
 
 ONE_MODEL, STACKED, LOOP = "one model, n B", "stacked DPSGD", "loop over n modules"
 MIXING_N, MIXING_D = 16, 42_310
 MIXED = ("one-peer-exponential", "ring", "exponential", "complete")
+MODELS = {
+    "mlp": ("784-50-50-10", Model()),
+    "cnn": ("cnn", Model(model="cnn")),
+    "transformer": ("transformer", Model(model=f"{workload.__name__}:transformer")),
+}
+"""What each is called in a case, and itself."""
 HOSTED = ((16, 125), (16, 32))
 """(n, B) in two processes."""
 
 
 def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
     """Our step, the floor and the loop."""
-    for n, batch in size.studies:
-        bench = Bench(study_of(n, batch, dataset=size.dataset), Stacked(n))
+    for name, n, batch in size.stacked_models:
+        said, model = MODELS[name]
+        bench = Bench(study_of(n, batch, dataset=size.dataset, model=model), Stacked(n))
         learners = [Learner.of(bench, j) for j in range(n)]
-        whole = Learner.of(Bench(study_of(1, n * batch, dataset=size.dataset), Stacked(1)))
+        together = study_of(1, n * batch, dataset=size.dataset, model=model)
+        whole = Learner.of(Bench(together, Stacked(1)))
         works = {
             ONE_MODEL: Work(whole.training(whole.module())),
             STACKED: Work(bench.step),
@@ -34,7 +44,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
         }
         case = Case(
             table="stacked",
-            case=f"784-50-50-10, n={n} B={batch}, ring",
+            case=f"{said}, n={n} B={batch}, ring",
             learners=n,
             d=bench.study.task.d,
             batch=batch,

@@ -15,7 +15,6 @@ from gossip.algorithms import Gradient
 from gossip.comm.base import Communicator
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.data import Dataset, from_arrays
-from gossip.models import mlp
 from gossip.rates import Controller
 from gossip.study import algorithm, prepare
 
@@ -46,6 +45,26 @@ def _random(shape: tuple[int, ...], train: int, test: int) -> Dataset:
     inputs = [rng.integers(0, 256, (size, *shape), dtype=np.uint8) for size in (train, test)]
     labels = [rng.permutation(size) % CLASSES for size in (train, test)]
     return from_arrays("random", "random", (inputs[0], labels[0], inputs[1], labels[1]))
+
+
+def transformer(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Two layers of attention, the rows of a picture as words; d = 69,450."""
+    return Attention(shape[-1], classes)
+
+
+class Attention(nn.Module):
+    """A row of a picture in, then layers of torch's own, the mean over rows out."""
+
+    def __init__(self, width: int, classes: int, *, features: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(features, heads, 2 * features, 0.0, batch_first=True)
+        self.embed = nn.Linear(width, features)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = nn.Linear(features, classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Pictures [batch, words, width] -> logits [batch, classes]."""
+        return self.out(self.layers(self.embed(pictures)).mean(dim=1))
 
 
 def study_of(
@@ -121,7 +140,7 @@ class Bench:
 class Learner:
     """One learner outside the harness: its initial weights and its one batch."""
 
-    widths: tuple[int, ...]
+    build: Callable[[], nn.Module]
     start: Tensor
     """Initial weights [d], the same for all."""
     inputs: Tensor
@@ -136,7 +155,7 @@ class Learner:
         """A hosted learner of the harness: its weights before the first step, its batch."""
         config = bench.study.config
         return cls(
-            config.model.widths,
+            bench.study.task.build,
             bench.study.task.init(0),
             bench.inputs[hosted],
             bench.labels[hosted],
@@ -146,7 +165,7 @@ class Learner:
 
     def module(self) -> nn.Module:
         """A torch module with the initial weights, in tensors of its own."""
-        module = mlp(SHAPE, CLASSES, widths=self.widths).to(self.start.dtype)
+        module = self.build().to(self.start.dtype)
         parts = self.start.split([p.numel() for p in module.parameters()])
         with torch.no_grad():
             for parameter, part in zip(module.parameters(), parts, strict=True):

@@ -114,7 +114,7 @@ class Task:
         numerics: Numerics = PLAIN,
         loss: OfLogits = cross_entropy,
     ) -> None:
-        self._build, self._of_logits = build, loss
+        self.build, self._of_logits = build, loss
         self.train, self.test, self.validation = train, test, validation
         self.dtype, self.numerics = dtype, numerics
         self.notes: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ class Task:
 
         The same numbers in every dtype and on every device.
         """
-        model = made(self._build, seed, self._sample)
+        model = made(self.build, seed, self._sample)
         own = dict(model.named_parameters())
         row = torch.cat([own[layer.name].detach().cpu().reshape(-1) for layer in self.layers])
         return row.to(self.numerics.device, self.dtype)
