@@ -39,8 +39,8 @@ class Size:
         ("cnn", 16, 32),
         ("transformer", 16, 32),
     )
-    """(model, n, B) in one process: of the DPSGD paper, of the default study, many small batches, little
-    work per step; and models that have more than linear maps."""
+    """(model, n, B) in one process: of the DPSGD paper, of the default study, many small batches,
+    little work per step; and models that have more than linear maps."""
     rate_studies: tuple[tuple[str, int, int], ...] = (
         ("mlp", 16, 125),
         ("mlp", 1, 128),

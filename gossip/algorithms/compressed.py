@@ -322,7 +322,7 @@ class Ecd(Dcd):
         x, mixed, t = state.x, state.rows["neighbours"], state.step + 1
         gradients = gradient(x)
         lr = rate(x, gradients)
-        x_next = state.optimizer.step_from(mixed, x, gradients.values, lr, torch.empty_like(x))
+        x_next = state.optimizer.increment(x, gradients.values, lr)(mixed, torch.empty_like(x))
         _, mixing = self.send((1 - t / 2) * x + t / 2 * x_next, w, state.step, comm)
         kept = {"neighbours": (1 - 2 / t) * mixed + 2 / t * mixing()}
         return (

@@ -28,7 +28,7 @@ class Dpsgd:
     the mixing reads the weights *before* the update, so messages travel while it is computed.
     Optimizer state and weight decay belong to w_j and are never mixed.
 
-    A learner alone (W = [1]) is bit for bit its optimizer (`FlatOptimizer.step_from`).
+    A learner alone (W = [1]) is bit for bit its optimizer (`FlatOptimizer.increment`).
 
     Reference: Zhang et al., "Loss landscape dependent self-adjusting learning rates in
     decentralized stochastic gradient descent", arXiv 2112.01433, Eq. 2 (alpha, w_s,j there too).
@@ -59,8 +59,9 @@ class Dpsgd:
         mixing = comm.start_mix(x, w)
         gradients = gradient(x)
         lr = rate(x, gradients)
+        increment = state.optimizer.increment(x, gradients.values, lr)
         mixed = mixing()
-        x_next = state.optimizer.step_from(mixed, x, gradients.values, lr, out=comm.new_rows(x))
+        x_next = increment(mixed, comm.new_rows(x))
         return (
             State(state.step + 1, x_next, state.optimizer),
             Step(x, gradients.values, gradients.losses, mixed, lr),

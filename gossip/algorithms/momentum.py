@@ -241,8 +241,9 @@ class MomentumTracking(_Momentum):
         gradients = gradient(x)
         lr = rate(x, gradients)
         m = self.beta * state.rows["momentum"] + gradients.values
+        increment = state.optimizer.increment(x, m - c, lr)
         mixed = mixing()
-        x_next = state.optimizer.step_from(mixed, x, m - c, lr, out=torch.empty_like(x))
+        x_next = increment(mixed, torch.empty_like(x))
         rows = {"momentum": m, "correction": comm.start_mix(c - m, w)() + m}
         return (
             State(state.step + 1, x_next, state.optimizer, rows),

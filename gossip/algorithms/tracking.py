@@ -63,7 +63,7 @@ class TrackingAwc(Method):
         lr = rate(x, gradients)
         mixed, y = mixing()
         y += gradients.values - state.rows["gradient"]
-        x_next = state.optimizer.step_from(mixed, x, y, lr, out=torch.empty_like(x))
+        x_next = state.optimizer.increment(x, y, lr)(mixed, torch.empty_like(x))
         return (
             State(
                 state.step + 1,

@@ -10,6 +10,8 @@ from gossip.errors import UserError
 from gossip.optim.uncompiled import plain_step, uncompiled
 from gossip.task.layers import Layer
 
+Increment = Callable[[Tensor, Tensor], Tensor]
+"""(base, out) -> base + u, all [rows, d], written to `out`."""
 Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
 """Makes a torch optimizer over parameter groups, for example partial(torch.optim.SGD, lr=1)."""
 
@@ -70,14 +72,13 @@ class FlatOptimizer:
             lr: one number, one per layer, [layers], or one per learner and layer,
                 [rows, layers]; of the same kind at every step, the state being split by it.
         """
-        if not self._skips:
-            return self._stepped(x, gradients, lr)
-        self.skipped = skipped = ~gradients.isfinite().all(dim=1)
-        if not skipped.any():
+        if not self._skipping(gradients):
             return self._stepped(x, gradients, lr)
         if self._jointly:
             return x.clone()
         before = {name: rows.clone() for name, rows in self.state_rows().items()}
+        skipped = self.skipped
+        assert skipped is not None
         keep = skipped.unsqueeze(1)
         stepped = self._stepped(x, gradients.masked_fill(keep, 0), lr)
         for name, state in self.state_rows().items():
@@ -87,25 +88,25 @@ class FlatOptimizer:
                 self._put(name, torch.where(row, old, state))
         return torch.where(keep, x, stepped)
 
-    def step_from(
-        self, base: Tensor, x: Tensor, gradients: Tensor, lr: "float | Tensor", out: Tensor
-    ) -> Tensor:
-        r"""The increment added elsewhere: base + u, [rows, d], written to `out`.
+    def increment(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> "Increment":
+        r"""The increment u of `step`, to be added elsewhere, once: (base, out) -> base + u.
 
-        Computed as (base - x) + (x + u), or where u is the same whatever x is, as base + u, in
+        What has to be computed at x is computed at once, before there need be a base; the sum is
+        (base - x) + (x + u). Where u is the same whatever x is, the step is made from the base, in
         half as many passes over the rows. Where base is x both are bit for bit `step`.
 
         Args:
-            base: where the increment is added, [rows, d].
             x: weights, [rows, d].
             gradients: at x, [rows, d].
             lr: as of `step`.
-            out: [rows, d].
+
+        Returns:
+            A function of base [rows, d] and where base + u is written, [rows, d], which it returns.
         """
-        if self._skips or self._looks_at_weights:
-            return torch.sub(base, x, out=out).add_(self.step(x, gradients, lr))
-        self._advance(out.copy_(base), gradients, lr)
-        return out
+        if self._looks_at_weights or self._skipping(gradients):
+            stepped = self.step(x, gradients, lr)
+            return lambda base, out: torch.sub(base, x, out=out).add_(stepped)
+        return lambda base, out: self._advanced(out.copy_(base), gradients, lr)
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -166,24 +167,37 @@ class FlatOptimizer:
         assert self._optimizer is None, "this optimizer has stepped already"
         self._restored = {name: rows.clone() for name, rows in state.items()}
 
+    def _skipping(self, gradients: Tensor) -> bool:
+        """Whether rows are skipped in this step; which, if they may be, is in `skipped`."""
+        if not self._skips:
+            return False
+        self.skipped = ~gradients.isfinite().all(dim=1)
+        return bool(self.skipped.any())
+
     @cached_property
     def _looks_at_weights(self) -> bool:
-        """Whether an increment depends on the weights, as by weight decay; tried on two numbers."""
+        """Whether an increment depends on the weights, as by weight decay; tried on two numbers.
+
+        Without a gradient, where whatever looks at weights shows most (Adam divides by its size),
+        and with one, for what multiplies it.
+        """
         if not self._elementwise:
             return True
         apart = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-        x, tried = apart, FlatOptimizer(self._make, ())
-        for _ in range(TRIED):
-            x = tried.step(x, torch.ones_like(x), LR_TRIED)
-        return not torch.allclose(x - apart, (x - apart)[0], rtol=0, atol=1e-12)
+        for gradient, tolerance in ((0.0, 0.0), (1.0, 1e-12)):
+            x, tried = apart, FlatOptimizer(self._make, ())
+            for _ in range(TRIED):
+                x = tried.step(x, torch.full_like(x, gradient), LR_TRIED)
+            increments = x - apart
+            if not torch.allclose(increments, increments[0], rtol=0, atol=tolerance):
+                return True
+        return False
 
     def _stepped(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
-        stepped = x.clone()
-        self._advance(stepped, gradients, lr)
-        return stepped
+        return self._advanced(x.clone(), gradients, lr)
 
-    def _advance(self, stepped: Tensor, gradients: Tensor, lr: "float | Tensor") -> None:
-        """Step the weights [rows, d] where they are."""
+    def _advanced(self, stepped: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
+        """The weights [rows, d], stepped where they are."""
         per = lr.ndim if isinstance(lr, Tensor) else 0
         groups, gradient_groups = self._split(stepped, per), self._split(gradients, per)
         if self._optimizer is None:
@@ -197,6 +211,7 @@ class FlatOptimizer:
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         self._step()
+        return stepped
 
     def _start(self, groups: list[list[Tensor]], per: int) -> None:
         self._parameters = [[nn.Parameter(part) for part in group] for group in groups]

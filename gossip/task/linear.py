@@ -15,6 +15,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
+MATRIX = 2
+"""Dimensions of a weight, torch taking vectors, too, and of a plain batch [batch, in]."""
+
 
 class WeightFirst(TorchFunctionMode):
     """In this block `torch.nn.functional.linear` multiplies from the left."""
@@ -26,12 +29,18 @@ class WeightFirst(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Every other function is called as it is."""
+        """Every other function is called as it is, what it calls in turn included."""
         return (_linear if func is linear else func)(*args, **(kwargs or {}))
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The arguments are named as torch names them; input [..., in] -> [..., out]."""
+    if weight.ndim != MATRIX or not weight.shape[1]:
+        return linear(input, weight, bias)
     y = (weight @ input.reshape(-1, input.shape[-1]).mT).mT
     y = y if bias is None else y + bias.to(y.dtype)  # mixed precision: as the product
-    return y.reshape(*input.shape[:-1], len(weight))
+    # To turn a large batch round takes longer than products of it: only where a model is likely to
+    # view it, as words of a sequence. What it cannot view is seen as the engine is chosen.
+    if input.ndim == MATRIX:
+        return y
+    return y.contiguous().view(*input.shape[:-1], len(weight))

@@ -442,10 +442,10 @@ class Task:
         if any(isinstance(m, in_turn) for m in self._model.modules()):
             return "loop"
         two_rows = self.init(0).repeat(2, 1)
-        inputs, labels = self.train.batch(np.zeros((2, 1), dtype=np.int64))
+        inputs, labels = self.train.batch(np.zeros((2, 2), dtype=np.int64))
         parameters = self._parameters(two_rows)
         try:
-            with warnings.catch_warnings(record=True) as caught:
+            with warnings.catch_warnings(record=True) as caught, WeightFirst():
                 warnings.simplefilter("always")
                 losses = vmap(self._loss)(parameters, inputs, labels)
                 _flat_gradient(losses, parameters, two_rows.shape[:1], None)
@@ -458,8 +458,13 @@ class Task:
             )
             return "loop"
         # What has no batching rule, such as fused attention, is done in turn all the same.
-        in_parts = any("batching rule" in str(each.message) for each in caught)
-        return "loop" if slow and in_parts else "vmap"
+        if slow and any("batching rule" in str(each.message) for each in caught):
+            self.notes += (
+                "gradients are taken in turn: on a CPU torch has no batched form of a part of the "
+                "model, such as fused attention",
+            )
+            return "loop"
+        return "vmap"
 
     def _compiled(self, loss: Loss) -> Loss:
         """`loss`, its forward and backward passes by torch.compile if that is wanted.

@@ -16,6 +16,7 @@ from gossip.algorithms.options import Line
 from gossip.algorithms.refusals import of_wire, refusals
 from gossip.errors import UserError, lookup
 from gossip.optim import FlatOptimizer
+from gossip.optim.flat import Increment
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
@@ -247,11 +248,10 @@ class Stepped:
             return self._x
         return self._x - lr * (direction - self._gradients)
 
-    def step_from(
-        self, base: Tensor, x: Tensor, direction: Tensor, lr: float, out: Tensor
-    ) -> Tensor:
-        """The same increment, added to `base`."""
-        return torch.sub(base, x, out=out).add_(self.step(x, direction, lr))
+    def increment(self, x: Tensor, direction: Tensor, lr: float) -> Increment:
+        """The same increment, to be added elsewhere."""
+        stepped = self.step(x, direction, lr)
+        return lambda base, out: torch.sub(base, x, out=out).add_(stepped)
 
     @staticmethod
     def rated(rows: Tensor, lr: float) -> Tensor:

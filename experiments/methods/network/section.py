@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from statistics import fmean
+from statistics import fmean, median
 
 from experiments.common import claims
 from experiments.common.markdown import markdown
@@ -35,6 +35,10 @@ on the network, so whole runs are made once, at 1000 Mbit/s, and on each network
 at least {rounds} more are timed: the slowest learner, in the faster of up to {turns} turns. Bytes
 are what a learner's interface sent, headers and acknowledgements included, on the first network of
 the table.
+
+A way that does not come to the target in every run is later than one that does ("never"): such a
+verdict is of its loss, not of the network. Intervals are over seeds. What a step takes is one
+number for each way and network, in no interval: the spread of turns is told below.
 
 Of 10, 100 and 1000 Mbit/s with 0, 20 and 50 ms, 50 ms are left out for time at 10 and at 1000.
 Delays are made by a process, which takes a core from the learners.
@@ -77,7 +81,8 @@ def _found(made: Measured) -> Iterator[str]:
     head += [f"s, {network}" for network in made.size.networks]
     yield f"Rows: [runs](results/{RUNS}), [steps](results/{STEPS}).\n"
     yield markdown(head, (_line(made, way) for way in ways))
-    yield "".join(f"- {line}\n" for line in _losing(made))
+    lines = (*_losing(made), *_overlap(made), *_spread(made))
+    yield "".join(f"- {line}\n" for line in lines)
 
 
 def _line(made: Measured, way: str) -> list[str]:
@@ -96,6 +101,28 @@ def _line(made: Measured, way: str) -> list[str]:
         found = made.seconds(network, way)
         cells.append("-" if found is None else seconds(rows.mean(found)))
     return cells
+
+
+def _overlap(made: Measured) -> Iterator[str]:
+    """What a step takes with and without overlap, whatever it does to the loss."""
+    for network in made.size.networks:
+        pair = [made.at(network, way) for way in ("streaming", "diloco")]
+        if all(pair):
+            streaming, whole = (seconds(each.step) for each in pair if each)
+            yield f"{network}: a step takes {streaming} with Streaming DiLoCo, {whole} with DiLoCo."
+
+
+def _spread(made: Measured) -> Iterator[str]:
+    """How far turns of one way on one network are apart, and what the machine was doing."""
+    twice = [each.slowest / each.step - 1 for each in made.steps if each.turns > 1]
+    loads = [each.load for each in made.steps if not math.isnan(each.load)]
+    if twice and loads:
+        yield (
+            f"{len(twice)} of {len(made.steps)} step times are of two turns, {median(twice):.0%} "
+            f"apart in the median and {max(twice):.0%} at most: smaller differences are none. The "
+            f"load average, which counts the learners themselves, was {min(loads):.0f} to "
+            f"{max(loads):.0f}."
+        )
 
 
 def _steps(value: float) -> str:
