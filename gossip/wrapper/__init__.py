@@ -2,7 +2,7 @@
 
 from gossip.wrapper import guard
 from gossip.wrapper.averager import Averager
-from gossip.wrapper.guard import leave
+from gossip.wrapper.leaving import leave
 from gossip.wrapper.module import Gossip
 
 __all__ = ["Averager", "Gossip", "leave"]

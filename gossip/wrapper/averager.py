@@ -98,6 +98,7 @@ class Averager:
             UserError: a parameter has been moved or converted.
         """
         self._exchange.weights.check()
+        self._position.come_back()
         with self._position.during("Averager.step()"):
             self._exchange.mix(self._t)
         self._t += 1

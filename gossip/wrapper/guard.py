@@ -54,9 +54,9 @@ class Guard:
         if timeout > 0:
             self._waits.enter_context(host.no_endless_wait(timeout, lambda: None))
         self._host, self._comm = host, comm
-        atexit.register(self.leave)
+        atexit.register(self.close)
         if multiprocessing.parent_process() is not None:  # one that is forked has no atexit
-            Finalize(None, self.leave, exitpriority=0)
+            Finalize(None, self.close, exitpriority=0)
 
     def __call__(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -93,9 +93,13 @@ class Guard:
             end_job(code)
             os._exit(code)  # MPICH's Abort comes back, and the kill follows
 
-    def leave(self) -> None:
-        """There are no more steps."""
+    def close(self) -> None:
+        """The process ends as it should."""
         self._waits.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """There are no more steps; what the process may yet wait for has its time-out."""
         if self._host is not None:
             self._host.leave()
 
@@ -112,11 +116,7 @@ def install() -> None:
 
 
 def leave() -> None:
-    """Say that this process takes no more steps, where it lives on: in a worker of Ray, a notebook.
-
-    At the end of training, on every process. The end of a script says it by itself; where a process
-    that has not said it is killed, the others are told that a learner has died.
-    """
+    """See `Guard.leave`; nothing to do for a process alone."""
     if _guard is not None:
         _guard.leave()
 

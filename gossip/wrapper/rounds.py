@@ -1,6 +1,5 @@
 """Steps of a learner whose loop is the user's: when a step begins, and when it is over."""
 
-import atexit
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,6 +12,7 @@ from torch.optim import Optimizer
 
 from gossip.comm.shutdown.position import Position
 from gossip.errors import UserError
+from gossip.wrapper import leaving
 from gossip.wrapper.alterations import Alterations
 from gossip.wrapper.follow import follow
 from gossip.wrapper.orders import Order
@@ -64,7 +64,7 @@ class Rounds:
         self._alterations = None if alone else Alterations(weights)
         self._untraced_forward = _untraced_forward()
         follow(self)
-        atexit.register(_end_at_exit, weakref.ref(self))
+        leaving.expect(self)
         # Not at exit: the process has told by then that it ends.
         weakref.finalize(self, self._sent.close).atexit = False
 
@@ -187,10 +187,13 @@ class Rounds:
             self.watch.dropped()
 
     def leave(self) -> None:
-        """There are no more steps. Local."""
+        """There are no more steps; others may wait in the last, which this learner has skipped."""
+        with self.calling("the end"):
+            self.end_if_over()
         self._sent.close()
 
     def _begin(self) -> None:
+        self._position.come_back()
         if not self._open:
             self._weights.check(self._named())
             self.measure()
@@ -269,11 +272,3 @@ def _untraced_forward() -> Callable[[Rounds], None]:
     """
     reason = "compile what is inside: Gossip(torch.compile(module))"
     return torch.compiler.disable(Rounds._forward, reason=reason)
-
-
-def _end_at_exit(alive: "weakref.ref[Rounds]") -> None:
-    """The last step of all may be one that this learner has skipped, and the others wait in."""
-    if (living := alive()) is not None:
-        with living.calling("the end"):
-            living.end_if_over()
-        living.leave()

@@ -69,6 +69,24 @@ def test_one_that_has_ended_is_not_waited_for_unless_it_has_come_further(step, t
     assert ("furthest behind is slow" in text) == (step > 4)
 
 
+def test_one_that_has_left_does_not_wait_in_vain_for_those_that_have(tmp_path):
+    """They look at their weights together, say: only the time-out ends that."""
+    here = [Local(1, name, Position(), tmp_path) for name in ("waits", "ended")]
+    for local in here:
+        local.position.leave()
+    assert overdue.left_behind(here[0], here) is None
+
+
+def test_whoever_has_left_takes_part_in_the_next_watch(tmp_path):
+    """As survivors do, who leave the watcher that they had with those that are lost."""
+    position, slot = Position(), memoryview(bytearray(failure.SLOT.size))
+    position.step = 3
+    position.leave()
+    position.publish(slot)
+    position.phase = "gradient"
+    assert (Position(slot).step, Position(slot).left) == (3, False)
+
+
 @pytest.mark.parametrize("step", [3, 4, 5])
 @pytest.mark.parametrize("waits", [False, True])
 def test_those_that_wait_in_different_calls_are_told_unless_one_works(step, waits, tmp_path):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import topologies
-from gossip import Averager, Gossip
+from gossip import Averager, Gossip, leave
 from gossip.wrapper import link
 from tests.wrapper.scripted import matrices
 
@@ -277,6 +277,49 @@ def test_the_others_are_told_of_every_step_that_the_learner_has_had_its_part_in(
     del model, models, optimizer, optimizers
     gc.collect()
     assert position.step == 6 + parts
+
+
+@pytest.mark.parametrize("make", [Gossip, Averager])
+def test_one_that_has_left_stays_so_until_its_next_step(scripted, make):
+    """A kill is then no learner's death, whatever it has looked at meanwhile."""
+    net = module()
+    wrapper = make(net if make is Gossip else net.parameters(), EVERY, backend="scripted")
+    position = link.connected("scripted", 600.0, "cpu").position
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def go() -> None:
+        step(wrapper if make is Gossip else net, optimizer)
+        if make is Averager:
+            wrapper.step()
+
+    go()
+    position.leave()
+    wrapper.load_state_dict(wrapper.state_dict())
+    wrapper.monitor()
+    with wrapper.average():
+        pass
+    assert position.left
+    go()
+    assert not position.left
+
+
+def test_a_forward_pass_that_is_collected_after_the_end_does_not_undo_it(scripted):
+    model = Gossip(module(), EVERY, backend="scripted")
+    position = link.connected("scripted", 600.0, "cpu").position
+    forward(model)
+    position.leave()
+    del model
+    gc.collect()
+    assert (position.left, position.step) == (True, 1)
+
+
+def test_leaving_ends_the_step_that_others_may_wait_in(scripted, model):
+    """One of two optimizers has stepped: only the next step, or the end, tells that it is over."""
+    head = torch.optim.SGD(model.module[1].parameters(), lr=0.1)
+    step(model, head)
+    assert model._rounds.t == 0
+    leave()
+    assert (model._rounds.t, scripted.under_way) == (1, 0)
 
 
 def test_an_averager_takes_the_next_matrix_at_each_call(scripted):

@@ -139,7 +139,10 @@ def left_behind(me: Local, here: Sequence[Local]) -> Local | None:
 
     What it has had no part in will not come: not the rows of a step that it has not begun, nor a
     collective that others are still in, as nobody comes out of one that somebody has not entered.
+    Of one that has left itself nobody knows what else it does with those that have.
     """
+    if me.position.left:
+        return None
     step = me.position.step
     return next((p for p in here if p.position.left and p.position.step <= step), None)
 

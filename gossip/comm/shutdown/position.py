@@ -7,7 +7,10 @@ from gossip.comm.shutdown.watch import SLOT
 
 
 class Position:
-    """Where this process is in the run. The loop sets `step` and `phase` as it goes."""
+    """Where this process is in the run. The loop sets `step` and `phase` as it goes.
+
+    One that has left stays so, whatever is set, until it takes part again.
+    """
 
     def __init__(self, slot: memoryview | None = None) -> None:
         """A new position, or the one in another process's slot."""
@@ -22,7 +25,7 @@ class Position:
 
     @step.setter
     def step(self, step: int) -> None:
-        self._put(step, False, self.phase)
+        self._put(step, self.left, self.phase)
 
     @property
     def phase(self) -> str:
@@ -31,7 +34,7 @@ class Position:
 
     @phase.setter
     def phase(self, phase: str) -> None:
-        self._put(self.step, False, phase)
+        self._put(self.step, self.left, phase)
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
@@ -57,13 +60,19 @@ class Position:
         self._slot[-1] = waits
 
     def publish(self, slot: memoryview) -> None:
-        """Keep the position in `slot` from now on, where the watcher reads it."""
+        """Keep the position in `slot` from now on, where a watcher reads it; it takes part."""
         slot[:] = self._slot
         self._slot = slot
+        self.come_back()
 
     def leave(self) -> None:
         """Tell the watcher that this process ends as it should."""
         self._put(self.step, True, self.phase)
+
+    def come_back(self) -> None:
+        """This process takes part again, if it had left."""
+        if self.left:
+            self._put(self.step, False, self.phase)
 
     def __str__(self) -> str:
         return f"step {self.step} in {self.phase}"
