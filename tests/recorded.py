@@ -78,7 +78,7 @@ def shares(chosen: Study) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 def wrapped(chosen: Study) -> gossip.Gossip:
     """A learner of the harness's task, start and method."""
-    module = chosen.task._build().double()
+    module = chosen.task.build().double()
     nn.utils.vector_to_parameters(chosen.task.init(chosen.config.seed), module.parameters())
     (name,), averaging = chosen.config.algorithm, chosen.config.gossip
     options = dict(each.split("=") for each in averaging.algorithm_options)

@@ -44,7 +44,7 @@ def study(rate: Rate = OPTIMIZERS["momentum"][0], **gossip: object) -> Study:
 
 
 def module_of(study: Study) -> nn.Module:
-    module = study.task._build().double()
+    module = study.task.build().double()
     nn.utils.vector_to_parameters(study.task.init(study.config.seed), module.parameters())
     return module
 
@@ -371,7 +371,7 @@ def test_half_precision_weights_are_averaged():
     torch.testing.assert_close(module.bias.detach(), expected)
 
 
-@pytest.mark.parametrize("case", ["awc", "atc", "plain", "choco-atc", "diloco"])
+@pytest.mark.parametrize("case", recorded.CASES)
 def test_a_recording_measures_what_the_harness_does(case, tmp_path):
     out = MPI.COMM_WORLD.bcast(tmp_path / "run")
     chosen = recorded.study(Mpi(N), recorded.CASES[case])
