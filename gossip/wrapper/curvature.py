@@ -7,10 +7,11 @@ of all learners in the place of training samples. A learner knows no samples but
 
 takes all of them: one after the other the learners' deviations go round, each learner multiplies
 them by H_k of its own m_k samples, and the products are averaged. Per measured step that is 2 n + 1
-averages of d numbers and, of each learner, n + 1 Hessian-vector products of its probe and one of
-its mini-batches.
+averages of d numbers, one more where mini-batches are known, and, of each learner, n + 1
+Hessian-vector products of its probe and one of its mini-batches.
 
-Products are exact (double back-propagation), as everywhere in gossip.
+Products are exact (double back-propagation), as everywhere in gossip, and in the precision of the
+weights, whatever the script's autocast (`Replay.standing_at`).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Gradients of a user's loss at the mean model, through the user's own module."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +37,8 @@ class Replay:
     Rows, and the gradients, are as `Weights.once` gives them.
 
     Dropout draws nothing, BatchNorm normalises by the batch: the training loss without its noise,
-    as everywhere in gossip.
+    as everywhere in gossip. A loss has the precision that it asks for itself: an autocast around
+    the script's step is none of it.
 
     Args:
         module: the user's, unwrapped.
@@ -137,7 +138,7 @@ class Replay:
             for part, _ in modes:
                 part.training = isinstance(part, NORM)
             self.weights.lend(parted(row * self._root, self.weights.like))
-            with seeded(0, own[0].device), torch.enable_grad():
+            with seeded(0, own[0].device), torch.enable_grad(), _no_autocast(own):
                 yield
         finally:
             self.weights.lend(own)
@@ -145,6 +146,19 @@ class Replay:
                 buffer.data.copy_(before)
             for part, mode in modes:
                 part.training = mode
+
+
+@contextmanager
+def _no_autocast(rows: Iterable[Tensor]) -> Iterator[None]:
+    """In this block none is in force on the devices of `rows`, which may lie in a user's.
+
+    One that a loss begins itself keeps no copies of these weights either: of the same parameters
+    the user's would take them.
+    """
+    with ExitStack() as stack:
+        for kind in {row.device.type for row in rows}:
+            stack.enter_context(torch.autocast(kind, enabled=False, cache_enabled=False))
+        yield
 
 
 class Sums(NamedTuple):

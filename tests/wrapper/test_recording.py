@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
+from functools import partial
 from itertools import combinations
 from math import sqrt
 from textwrap import dedent
@@ -257,6 +259,36 @@ def test_batches_that_are_not_known_are_said_once_and_stop_nothing(tmp_path):
     assert np.isnan(trace.column(table, "delta_s")).all()
     assert (trace.column(table, "delta2_hessian")[:3] == 0).all()
     assert np.isfinite(trace.column(table, "lipschitz")[:3]).all()
+
+
+def bf16_loss(module, batch):
+    """One that asks for its own precision."""
+    with torch.autocast("cpu", torch.bfloat16):
+        return loss(module, batch)
+
+
+@pytest.mark.parametrize("of", [loss, bf16_loss])
+def test_an_autocast_around_the_script_is_none_of_the_probe(of, tmp_path):
+    """A step is measured in the next one's first pass; that pass is the same again, too."""
+    rows, passes = [], []
+    for around in (nullcontext, partial(torch.autocast, "cpu", torch.bfloat16)):
+        torch.manual_seed(7)
+        model = gossip.Gossip(odd_models.Net((8, 8), 3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        given = {"probe": [batch(50), batch(51)], "loss": of, "monitor": "full"}
+        out = tmp_path / str(len(rows))
+        with gossip.record(model, out, every=1, **given) as recording:
+            for each in recording.batches([batch(t) for t in range(3)]):
+                with around():
+                    model(each[0])
+                    passes.append(bf16_loss(model, each).item())
+                optimizer.zero_grad()
+                loss(model.module, each).backward()
+                optimizer.step()
+        table = trace.load(out).drop_columns(["seconds"])
+        rows.append({name: trace.column(table, name)[:3] for name in table.column_names})
+    np.testing.assert_equal(*rows)
+    assert passes[:3] == passes[3:]
 
 
 @pytest.mark.parametrize(
