@@ -20,7 +20,7 @@ from gossip.optim.flat import Increment
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
-from gossip.wrapper.watching import joined
+from gossip.wrapper.watching import is_plain, joined
 from gossip.wrapper.weights import Slot, Weights
 from topologies import Topology
 
@@ -114,10 +114,7 @@ class Method:
         rates = {float(group["lr"]) for group in optimizer.param_groups}
         if self._rate is not None:
             rates.add(self._rate)
-        plain = isinstance(optimizer, SGD) and not any(
-            group["momentum"] or group["maximize"] for group in optimizer.param_groups
-        )
-        if self._steers and not (plain and len(rates) == 1):
+        if self._steers and not (is_plain(optimizer) and len(rates) == 1):
             raise UserError(
                 f"algorithm {self._name} gives its optimizer another direction than the gradient, "
                 f"so it needs {PLAIN}: a momentum is among its own options"

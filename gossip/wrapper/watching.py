@@ -34,13 +34,14 @@ class Seen(NamedTuple):
     kept: Mapping[str, Tensor]
     """What a method keeps beside the weights, after the step."""
     plain: bool
-    """Whether the optimizers are SGD of one learning rate, without momentum."""
+    """Whether the optimizers are plain SGD of one learning rate."""
 
 
 class Watch:
     """Copies weights and gradients at every k-th step; at others it only counts.
 
-    Local: it sends nothing, so that a learner may end its step whenever it wants.
+    It sends nothing to other learners, so that each may end its step whenever it wants. Within one
+    of several processes gradients may be summed up (`gradient_of`), as by an optimizer's step.
 
     Args:
         weights: of the learner.
@@ -79,9 +80,8 @@ class Watch:
         if self._t is None:
             return
         self._weights.collect(self._gradients, optimizer)
-        self._plain &= isinstance(optimizer, SGD)
+        self._plain &= is_plain(optimizer)
         for group in optimizer.param_groups:
-            self._plain &= not (group.get("momentum") or group.get("maximize"))
             count = sum(slot.parameter.numel() for slot in self._weights.of(group["params"]))
             self._rates.append((float(group.get("lr", torch.nan)), count))
 
@@ -124,6 +124,13 @@ class Watch:
     def dropped(self) -> None:
         """The step is abandoned: its weights are replaced by others."""
         self._t = None
+
+
+def is_plain(optimizer: Optimizer) -> bool:
+    """Whether it steps along minus its gradient (and weight decay): SGD without a momentum."""
+    return isinstance(optimizer, SGD) and not any(
+        group["momentum"] or group["maximize"] for group in optimizer.param_groups
+    )
 
 
 def joined(rows: list[Tensor]) -> Tensor:
