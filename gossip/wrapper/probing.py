@@ -49,7 +49,6 @@ class Replay:
     def __init__(self, module: nn.Module, weights: Weights, loss: Loss) -> None:
         self._module, self._loss = module, loss
         self.weights = weights
-        self._root = joined(weights.roots)[0] if weights.roots else 1.0
 
     def gradient(self, row: Tensor, probe: Probe, comm: Communicator) -> MeanModelGradient:
         r"""The gradient at `row` [d] over all learners' probes, of S batches b_i. Collective.
@@ -126,7 +125,7 @@ class Replay:
         for slot, part in zip(self.weights.slots.values(), parts, strict=True):
             if part is not None:
                 slot.part(rows).add_(gradient_of(slot.parameter, part))
-        return joined(rows)[0].double() / self._root
+        return joined(self.weights.once(rows))[0].double()
 
     @contextmanager
     def standing_at(self, row: Tensor) -> Iterator[None]:
@@ -137,7 +136,9 @@ class Replay:
         try:
             for part, _ in modes:
                 part.training = isinstance(part, NORM)
-            self.weights.lend(parted(row * self._root, self.weights.like))
+            parts = row.unsqueeze(0).split([like.shape[1] for like in own], dim=1)
+            full = joined(self.weights.of_once(list(parts)))[0]
+            self.weights.lend(parted(full, self.weights.like))
             with seeded(0, own[0].device), torch.enable_grad(), _no_autocast(own):
                 yield
         finally:

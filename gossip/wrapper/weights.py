@@ -78,11 +78,8 @@ class Weights:
             for k in range(len(self.like))
         ]
         """Of each row, the columns of its parameters."""
-        self.roots: list[Tensor] = []
-        r"""\sqrt{c} for each number of the rows that c processes of the learner have; none: 1.
-
-        Sums of squares of rows over these are the whole learner's, taken over its processes.
-        """
+        self._copies: dict[str, int] = {}
+        """Name of an owner -> c, how many processes of the learner have its numbers, if some do."""
         self._addresses = self._where()
         self._kinds = {slot.name: _kind(slot.parameter) for slot in self.slots.values()}
         self.d = sum(slot.parameter.numel() for slot in self.owners.values())
@@ -108,17 +105,26 @@ class Weights:
     def count_once(self, processes: int) -> None:
         """Say how many processes a learner has, which may have copies of each other's weights."""
         counts = {name: copies(slot.parameter, processes) for name, slot in self.owners.items()}
-        if max(counts.values()) == 1:
-            return
-        self.roots = [torch.ones_like(like, dtype=torch.float64) for like in self.like]
-        for name, slot in self.owners.items():
-            self.roots[slot.row][:, slot.start : slot.stop] = sqrt(counts[name])
+        self._copies = counts if max(counts.values()) > 1 else {}
 
     def once(self, rows: list[Tensor]) -> list[Tensor]:
-        """Such rows over their `roots`: what several processes of a learner have counts once."""
-        if not self.roots:
+        r"""Such rows, over \sqrt{c} where c processes of the learner have a number; float64 then.
+
+        Sums of their squares over the learner's processes are the whole learner's.
+        """
+        return self._scaled(rows, lambda c: 1 / sqrt(c))
+
+    def of_once(self, rows: list[Tensor]) -> list[Tensor]:
+        """The rows that `once` has made such."""
+        return self._scaled(rows, sqrt)
+
+    def _scaled(self, rows: list[Tensor], factor: Callable[[int], float]) -> list[Tensor]:
+        if not self._copies:
             return rows
-        return [row.double() / root for row, root in zip(rows, self.roots, strict=True)]
+        rows = [row.to(torch.float64, copy=True) for row in rows]
+        for name, slot in self.owners.items():
+            rows[slot.row][:, slot.start : slot.stop] *= factor(self._copies[name])
+        return rows
 
     def rows(self, new: Callable[[Tensor], Tensor] = torch.empty_like) -> list[Tensor]:
         """A copy, [1, d] for each dtype and device, in memory that is `new` for one like these."""
