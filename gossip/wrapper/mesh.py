@@ -50,10 +50,11 @@ class Meshed:
         self.processes = world.processes
         self.each = world.processes // self.n
         """s."""
-        self.others = [rank for rank in own if rank != world.process]
-        """Processes that have this one's part of other learners."""
         self.traffic = world.traffic
-        self._learner_of = torch.tensor([ranks.index(r) for r, ranks in enumerate(places)])
+        learner_of = [ranks.index(rank) for rank, ranks in enumerate(places)]
+        self.own = [rank for rank, j in enumerate(learner_of) if j == self.process]
+        """The processes of the learner here."""
+        self._learner_of = torch.tensor(learner_of)
         self._lifted = ByIdentity(self._lift)
         self._all = csr_array(np.full((self.n, self.n), 1 / self.n))
         self._first = csr_array(np.eye(1, self.n).repeat(self.n, axis=0))

@@ -146,7 +146,7 @@ class Gossip(nn.Module):
             one_of(statistics.POLICIES, buffers, "buffers policy")
             refuse_quantised(_tensors(module))
             if isinstance(comm, Meshed):
-                check_shards(module, whole, comm.others)
+                check_shards(module, whole, comm.own)
             else:
                 refuse_shards(dict(module.named_parameters()), whole)
             if mesh is not None and algorithm != "dpsgd":

@@ -24,6 +24,7 @@ from gossip.wrapper.measuring import ScriptMonitor
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
 from gossip.wrapper.probing import Loss, within
+from gossip.wrapper.same_tensors import agree_on_copies
 from gossip.wrapper.stopwatch import Stopwatch
 from gossip.wrapper.watching import Watch
 
@@ -230,6 +231,8 @@ class Recording:
         self._clock.lap("data")
         seen, self._watch.seen = self._watch.seen, None
         with self._rounds.standing_still():
+            if isinstance(self._comm, Meshed):
+                agree_on_copies(self._comm, self._weights)
             values = self._monitor(seen, self._batches.pop(seen.t, []))
         seconds = self._clock.training
         row = {"step": seen.t, "seconds": seconds, "lr": seen.lr, "learners": self._comm.n}

@@ -49,13 +49,13 @@ def copied_first(named: Mapping[str, Tensor], processes: int) -> dict[str, Tenso
     return dict(sorted(named.items(), key=lambda item: -copies(item[1], processes)))
 
 
-def check_shards(module: nn.Module, whole: str, others: Collection[int]) -> None:
+def check_shards(module: nn.Module, whole: str, own: Collection[int]) -> None:
     """Refuse trained parameters that a learner of several processes cannot have.
 
     Args:
         module: has the parameters.
         whole: what the messages call it.
-        others: processes of other learners that have the part of each that is here.
+        own: the processes of the learner here.
 
     Raises:
         UserError: of the first that does not fit.
@@ -78,7 +78,7 @@ def check_shards(module: nn.Module, whole: str, others: Collection[int]) -> None
                 f"{whole}: parameter {name!r} is placed as {placed}, each process having a summand "
                 "of it, which no optimizer can step: distribute_tensor it as Shard or Replicate"
             )
-        if theirs := sorted(set(parameter.device_mesh.mesh.flatten().tolist()) & set(others)):
+        if theirs := sorted(set(parameter.device_mesh.mesh.flatten().tolist()) - set(own)):
             raise UserError(
                 f"{whole}: parameter {name!r} is placed as {placed} on process {theirs[0]}, too, "
                 "which mesh= says is of another learner: split the module over the mesh's other "

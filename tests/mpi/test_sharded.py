@@ -11,7 +11,7 @@ import torch.distributed.checkpoint as dcp
 from mpi4py import MPI
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.parallel import (
@@ -326,7 +326,7 @@ def test_a_learner_is_saved_by_its_processes_and_goes_on(mesh, tmp_path):
         assert torch.equal(whole(other)[name], value), name
 
 
-def test_what_is_not_supported_is_refused(mesh):
+def test_what_is_not_supported_is_refused(mesh, tmp_path):
     with pytest.raises(UserError, match=r"'0.weight' is a part of one.*mesh=mesh"):
         Gossip(sharded(mesh))
     with pytest.raises(UserError, match=r"Averager: parameter '0.weight' is a part of one"):
@@ -347,9 +347,16 @@ def test_what_is_not_supported_is_refused(mesh):
     if SHARDS == 2:
         model = Gossip(parallel(mesh), W, mesh=mesh["learner"])
         place = mesh.get_local_rank("shard")  # each has a batch of its own
-        step(model, OPTIMIZERS["momentum"](model.parameters()), *batch(0, place))
-        with pytest.raises(UserError, match=r"'0.weight' is not split, and the processes of lear"):
+        optimizer = OPTIMIZERS["momentum"](model.parameters())
+        step(model, optimizer, *batch(0, place))
+        differ = pytest.raises(UserError, match=r"'0.weight' is not split, and the processes of le")
+        with differ:
             model.monitor()
+        run = gossip.record(model, MPI.COMM_WORLD.bcast(tmp_path) / "run", every=1)
+        with differ, run:
+            step(model, optimizer, *batch(1, place))
+            step(model, optimizer, *batch(2, place))
+            pytest.fail("the first has been measured")
         dimension = mesh.get_local_rank("learner")
         odd = fully_shard(
             nn.Linear(4, 5, bias=False).double(),
@@ -360,4 +367,13 @@ def test_what_is_not_supported_is_refused(mesh):
             Gossip(odd, W, mesh=mesh["learner"])
         with pytest.raises(UserError, match="each has to be in one place"):
             Gossip(sharded(mesh), W, mesh=mesh[("learner", "shard")[RANK % 2]])
+        # Neither has the other's place.
+        crossed = DeviceMesh("cpu", [[0, 3], [1, 2]], mesh_dim_names=("pair", "crossed"))
+        across = nn.Linear(6, 4, bias=False).double()
+        rows = DTensor.from_local(across.weight.detach()[:2], crossed["crossed"], [Shard(0)])
+        across.weight = nn.Parameter(rows)
+        with pytest.raises(UserError, match=r"'weight' is placed as S\(0\) on process \d, too"):
+            Gossip(across, W, mesh=mesh["learner"])
+        for group in crossed.get_all_groups():
+            dist.destroy_process_group(group)
     dist.barrier()
