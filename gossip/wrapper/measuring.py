@@ -54,7 +54,7 @@ class ScriptMonitor:
         self._given: tuple[Replay, Probe] | None = None
         if probe is not None and loss is not None:
             self._given = Replay(model.module, self._weights, loss), Probe(probe, whole)
-        self.level = level or ("cheap" if probe is None else "standard")
+        self.level = level
         self.splits = probe is not None and level != "standard"
         """Whether a step's batches tell it something."""
         self._flat = _flat_spread(model)
@@ -73,17 +73,12 @@ class ScriptMonitor:
         )
         return (*LEVELS["full"], *LIPSCHITZ, *own_gradients.COLUMNS, *of_method)
 
-    def __call__(self, seen: Seen, batches: Sequence[Any]) -> Values:
-        """The values at a step, the same on all processes. Collective.
-
-        Args:
-            seen: the step.
-            batches: the mini-batches of the learner here, where they are known.
-        """
+    def __call__(self, seen: Seen) -> Values:
+        """The values at a step, the same on all processes. Collective."""
         comm, moment = self._comm, self._moment(seen)
         mean = mean_model(moment, comm)
         distances = spread(moment, mean, comm)
-        known = self._known(batches, seen.t)
+        known = self._known(seen)
         g, g_s = self._at_the_mean(mean.weights, known)
         short, along, g_s = _of_the_whole(comm, mean, g, g_s)
         values = spread_values(moment, distances, short, comm.n, self._weights.d)
@@ -118,16 +113,17 @@ class ScriptMonitor:
             flat_spread=self._flat if plain else None,
         )
 
-    def _known(self, batches: Sequence[Any], t: int) -> Sequence[Any]:
-        """These batches of step t, if all learners know theirs; else none. Collective."""
-        if not self.splits or all(self._comm.share(bool(batches))):
-            return batches
+    def _known(self, seen: Seen) -> Sequence[Any]:
+        """The step's mini-batches, if all learners know theirs; else none. Collective."""
+        if not self.splits or all(self._comm.share(bool(seen.batches))):
+            return seen.batches
         if self.level == "full" and not self._missed:
             self._missed = True
             if self._comm.process == 0:
                 warnings.warn(
-                    f"record(monitor='full'): step {t} has no parts of Delta, whose mini-batches "
-                    "are not known on all learners: walk through recording.batches(loader)",
+                    f"record(monitor='full'): step {seen.t} has no parts of Delta, whose "
+                    "mini-batches are not known on all learners: walk through "
+                    "recording.batches(loader)",
                     stacklevel=2,
                 )
         return []

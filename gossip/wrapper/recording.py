@@ -110,7 +110,6 @@ class Recording:
         self._clock = Stopwatch(model.traffic)
         self._watch = Watch(self._weights, every, self._clock)
         self._verdict = Verdict(None)
-        self._batches: dict[int, list[Any]] = {}
         self._noted: dict[str, list[float]] = {}
         self._newest: Values = {}
         self._best: tuple[float, int] | None = None
@@ -157,7 +156,7 @@ class Recording:
         """
         for batch in loader:
             if self._monitor.splits and self._watch.is_due(t := self._rounds.due):
-                self._batches.setdefault(t, []).append(batch)
+                self._watch.batches.setdefault(t, []).append(batch)
             yield batch
 
     def note(self, **values: float | Tensor) -> None:
@@ -213,7 +212,10 @@ class Recording:
                 **self._of_the_method(),
             },
             **({"model": known[dtype]} if dtype in known else {}),
-            "monitoring": {"monitor": self._monitor.level, "monitor_every": self._every},
+            "monitoring": {
+                **({"monitor": self._monitor.level} if self._monitor.level else {}),
+                "monitor_every": self._every,
+            },
             "record": {**self._facts, "script": True, "module": type(self._model.module).__name__},
         }
 
@@ -233,7 +235,7 @@ class Recording:
         with self._rounds.standing_still():
             if isinstance(self._comm, Meshed):
                 agree_on_copies(self._comm, self._weights)
-            values = self._monitor(seen, self._batches.pop(seen.t, []))
+            values = self._monitor(seen)
         seconds = self._clock.training
         row = {"step": seen.t, "seconds": seconds, "lr": seen.lr, "learners": self._comm.n}
         self._write({**row, **self._told(), **self._sent(seen.t), **values})

@@ -51,7 +51,7 @@ class Rounds:
         self.watch: Watch | None = None
         """Who is shown what the steps do, if anybody."""
         self.from_start = True
-        """Whether these are steps 0 to t, which no loaded state has replaced."""
+        """Whether these are steps 0 to t, none replaced by a loaded state or abandoned."""
         self.measure: Callable[[], None] = lambda: None
         """Called before each step, where all learners come by: what was seen may be measured."""
         self._weights, self.order, self._named = weights, order, named
@@ -182,6 +182,7 @@ class Rounds:
             with self.calling("load_state_dict()"):
                 self.order.wait()
         self._open, self._changed = False, set()
+        self.from_start &= not self._sent.under_way
         self._sent.close()
         if self.watch is not None:
             self.watch.dropped()

@@ -1,7 +1,7 @@
 """What a step of a wrapper did, copied at chosen steps for whoever measures it afterwards."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from gossip.wrapper.weights import Weights
 
 
 class Seen(NamedTuple):
-    """Step t of this learner, each [1, d]: what `gossip.monitor.Moment` is made of.
+    """Step t of this learner, rows being [1, d]: what `gossip.monitor.Moment` is made of.
 
     Of a learner of several processes the part that is here, as `Weights.once` gives it.
     """
@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     """What a method keeps beside the weights, after the step."""
     plain: bool
     """Whether the optimizers are plain SGD of one learning rate."""
+    batches: Sequence[Any]
+    """Its mini-batches, where they are known."""
 
 
 class Watch:
@@ -58,6 +60,8 @@ class Watch:
         self._mixed: list[Tensor] | None = None
         self._plain = True
         self._rates: list[tuple[float, int]] = []
+        self.batches: dict[int, list[Any]] = {}
+        """Mini-batches of steps that are not over, where they are known."""
         self.seen: Seen | None = None
         """The step copied last; whoever has measured it sets None."""
 
@@ -117,13 +121,15 @@ class Watch:
             joined(once(x_next)),
             order.kept(),
             self._plain and len({rate for rate, _ in self._rates}) == 1,
+            self.batches.pop(self._t, []),
         )
         self._t = None
         self._x, self._gradients, self._updated, self._mixed = [], [], [], None
 
     def dropped(self) -> None:
-        """The step is abandoned: its weights are replaced by others."""
+        """What has begun is abandoned: the weights are replaced by others."""
         self._t = None
+        self.batches.clear()
 
 
 def is_plain(optimizer: Optimizer) -> bool:

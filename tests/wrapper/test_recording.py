@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 from itertools import combinations
 from math import sqrt
@@ -175,6 +176,45 @@ def test_a_run_goes_on_behind_the_step_that_was_loaded(tmp_path):
     assert trace.column(table, "step").tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(trace.column(table, "displacement_norm"), norms)
     np.testing.assert_array_equal(trace.column(table, "sigma_w2"), whole)
+
+
+def test_a_step_that_is_abandoned_is_no_part_of_the_record(tmp_path):
+    def walk(out, *, abandons):
+        torch.manual_seed(3)
+        model = gossip.Gossip(odd_models.Net((8, 8), 3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        given = {"probe": [batch(50), batch(51)], "loss": loss, "whole": True}
+        with gossip.record(model, out, every=1, **given) as recording:
+
+            def backward(seed):
+                optimizer.zero_grad()
+                for each in recording.batches([batch(seed)]):
+                    loss(model, each).backward()
+
+            backward(0)
+            optimizer.step()
+            if abandons:
+                state = deepcopy(model.state_dict())
+                backward(7)
+                model.load_state_dict(state)
+            backward(1)
+            optimizer.step()
+        return trace.load(out)
+
+    found, expected = (walk(tmp_path / str(a), abandons=a) for a in (True, False))
+    for name in ("alpha_e", "delta_s", "delta2"):
+        values = trace.column(expected, name)[:2]
+        assert np.isfinite(values).all()
+        np.testing.assert_array_equal(trace.column(found, name)[:2], values)
+    assert trace.column(expected, "bytes_sent")[:2].tolist() == [0, 0]
+    np.testing.assert_array_equal(trace.column(found, "bytes_sent")[:2], [0, np.nan])
+
+
+@pytest.mark.parametrize("level", [None, "standard"])
+def test_the_folder_says_the_level_that_was_given(level, tmp_path):
+    given = {"probe": [batch(50), batch(51)], "loss": loss, "monitor": level}
+    walked(odd_models.Net((8, 8), 3), sgd, tmp_path / "run", **given)
+    assert folder.read_config(tmp_path / "run")["monitoring"].get("monitor") == level
 
 
 class TwoKinds(nn.Module):
