@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -47,11 +48,14 @@ def test_only_what_is_not_finished_is_run(tmp_path: Path, capsys: pytest.Capture
 
 def test_what_a_run_is_forked_from_is_frozen() -> None:
     """Else its collections of garbage copy the pages that all runs share."""
+    forkserver._forkserver._stop()  # one that runs already has loaded what its first user asked for
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(sweep.PRELOADED)
     receive, send = context.Pipe(duplex=False)
     process = context.Process(target=count_frozen, args=(send,))
     process.start()
+    send.close()  # so that its death ends the wait
+    assert receive.poll(patience(60))
     assert receive.recv() > 100_000
     process.join()
 

@@ -81,6 +81,13 @@ def start(rank: int, adapter: str, folder: Path, port: int, output: int) -> int:
 
 
 def job(adapter: str, folder: Path) -> dict:
+    """As `begun`; once more, if somebody else has taken the port meanwhile."""
+    ended = begun(adapter, folder)
+    taken = "EADDRINUSE" in ended["text"] or "address already in use" in ended["text"].lower()
+    return begun(adapter, folder) if taken else ended
+
+
+def begun(adapter: str, folder: Path) -> dict:
     """Start two processes, and end one when the other has failed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
