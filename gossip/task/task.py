@@ -445,8 +445,7 @@ class Task:
         inputs, labels = self.train.batch(np.zeros((2, 2), dtype=np.int64))
         parameters = self._parameters(two_rows)
         try:
-            with warnings.catch_warnings(record=True) as caught, WeightFirst():
-                warnings.simplefilter("always")
+            with _warnings() as caught, WeightFirst():
                 losses = vmap(self._loss)(parameters, inputs, labels)
                 _flat_gradient(losses, parameters, two_rows.shape[:1], None)
         # Data-dependent control flow, an operation without a batching rule, or what a model makes
@@ -567,6 +566,19 @@ def _gradients(
     leaves = list(parameters.values())
     found = torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
     return tuple(map(_dense, found))
+
+
+@contextmanager
+def _warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """All that are given in this block, those too that torch gives once per process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+    finally:
+        torch.set_warn_always(before)
 
 
 def _dense(gradient: Tensor) -> Tensor:
