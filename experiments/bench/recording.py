@@ -1,6 +1,6 @@
 """The cost of recording a user's own loop: a step that is measured, against one that is not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from experiments.bench.size import Size
 from experiments.bench.workload import LR, study_of
 from gossip.comm.stacked import Stacked
 from gossip.study import Study, prepare
+from gossip.wrapper.recording import Recording
 
 STEP = "step"
 PROBE, CHUNK = 1_000, 500
@@ -48,7 +49,10 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
             model, optimizer = _learner(study)
             recording = gossip.record(model, Path(folder) / str(k), every=1, **options)
             runs.enter_context(recording)
-            works[name] = Work(partial(_step, model, optimizer, (inputs, labels)))
+            step = partial(_step, model, optimizer)
+            if "monitor" in options:
+                step = partial(_walked, recording, step)
+            works[name] = Work(partial(step, (inputs, labels)))
         case = Case(
             table="recording",
             case=f"a measured step of a script, B={batch} N={samples:,}",
@@ -69,6 +73,12 @@ def _step(model: gossip.Gossip, optimizer: torch.optim.Optimizer, batch: Any) ->
     optimizer.zero_grad()
     _loss(model, batch).backward()
     optimizer.step()
+
+
+def _walked(recording: Recording, step: Callable[[Any], None], batch: Any) -> None:
+    """A step whose mini-batch the recording knows."""
+    for own in recording.batches([batch]):
+        step(own)
 
 
 def _loss(module: torch.nn.Module, batch: Any) -> torch.Tensor:
