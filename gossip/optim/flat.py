@@ -16,6 +16,11 @@ Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
 """Makes a torch optimizer over parameter groups, for example partial(torch.optim.SGD, lr=1)."""
 
 
+def between(x: Tensor, stepped: Tensor) -> Increment:
+    """The increment from x to x + u: (base - x) + (x + u), bit for bit x + u where base is x."""
+    return lambda base, out: torch.sub(base, x, out=out).add_(stepped)
+
+
 TRIED, LR_TRIED = 3, 0.125
 """Steps, and their rate, by which an optimizer shows whether it looks at weights."""
 
@@ -104,8 +109,7 @@ class FlatOptimizer:
             A function of base [rows, d] and where base + u is written, [rows, d], which it returns.
         """
         if self._looks_at_weights or self._skipping(gradients):
-            stepped = self.step(x, gradients, lr)
-            return lambda base, out: torch.sub(base, x, out=out).add_(stepped)
+            return between(x, self.step(x, gradients, lr))
         return lambda base, out: self._advanced(out.copy_(base), gradients, lr)
 
     @property

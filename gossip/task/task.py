@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
 from gossip.streams import seeded
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
-from gossip.task.derivatives import refuse_ends
+from gossip.task.derivatives import dense, gradients, refuse_ends, twice_differentiable
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
 from gossip.task.likeness import unlike
 from gossip.task.linear import WeightFirst
@@ -545,27 +544,17 @@ class Task:
     ) -> Tensor:
         parameters = self._parameters(row)
         leaves = list(parameters.values())
-        # Fused attention has no second derivative; its plain formula has.
-        with sdpa_kernel(SDPBackend.MATH):
+        with twice_differentiable():
             loss = self._exact_loss(parameters, inputs, labels)
-        gradients = _gradients(loss, parameters, create_graph=True)
-        flat = torch.cat([g.reshape(-1) for g in gradients])
+        found = gradients(loss, leaves, create_graph=True)
+        flat = torch.cat([g.reshape(-1) for g in found])
         if strict:
             refuse_ends(flat)
         products = []
         for v in vectors:
             parts = torch.autograd.grad(flat, leaves, v, retain_graph=True, materialize_grads=True)
-            products.append(torch.cat([_dense(p).reshape(-1) for p in parts]))
+            products.append(torch.cat([dense(p).reshape(-1) for p in parts]))
         return torch.stack(products)
-
-
-def _gradients(
-    loss: Tensor, parameters: dict[str, Tensor], *, create_graph: bool = False
-) -> tuple[Tensor, ...]:
-    """Gradients in parameter order; zeros for a parameter that the loss does not use."""
-    leaves = list(parameters.values())
-    found = torch.autograd.grad(loss, leaves, create_graph=create_graph, materialize_grads=True)
-    return tuple(map(_dense, found))
 
 
 @contextmanager
@@ -581,11 +570,6 @@ def _warnings() -> Iterator[list[warnings.WarningMessage]]:
         torch.set_warn_always(before)
 
 
-def _dense(gradient: Tensor) -> Tensor:
-    """A gradient that an embedding may have given as sparse."""
-    return gradient.to_dense() if gradient.is_sparse else gradient
-
-
 def _flat_gradient(
     losses: Tensor,
     parameters: dict[str, Tensor],
@@ -595,8 +579,9 @@ def _flat_gradient(
 ) -> Tensor:
     """Gradient of each row's own loss, [*rows, d], in `out` if it is given."""
     loss = losses.sum()
-    gradients = _gradients(loss if scale is None else loss * scale, parameters)
-    flat = torch.cat([g.reshape(*rows, -1) for g in gradients], dim=-1, out=out)
+    scaled = loss if scale is None else loss * scale
+    found = gradients(scaled, list(parameters.values()))
+    flat = torch.cat([g.reshape(*rows, -1) for g in found], dim=-1, out=out)
     return flat if scale is None else flat.div_(scale)
 
 

@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
 from gossip.monitor import LIPSCHITZ, Values
 from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.monitor.lipschitz import step
-from gossip.task.derivatives import refuse_ends
+from gossip.task import derivatives
+from gossip.task.derivatives import refuse_ends, twice_differentiable
 from gossip.wrapper.probing import Probe, Replay, samples_in
 from gossip.wrapper.shards import is_distributed
 from gossip.wrapper.watching import joined, parted
@@ -109,13 +109,11 @@ def vector_sums(
     return total, samples
 
 
-def _gradients(replay: Replay, batch: Any, parameters: list[Tensor]) -> list[Tensor]:
+def _gradients(replay: Replay, batch: Any, parameters: list[Tensor]) -> tuple[Tensor, ...]:
     """Of the loss, with a graph of their own; a parameter that it does not use has 0."""
-    # Fused attention has no second derivative; its plain formula has.
-    with sdpa_kernel(SDPBackend.MATH):
+    with twice_differentiable():
         value = replay.value(batch)
-    found = torch.autograd.grad(value, parameters, create_graph=True, materialize_grads=True)
-    return [g.to_dense() if g.is_sparse else g for g in found]
+    return derivatives.gradients(value, parameters, create_graph=True)
 
 
 def check(replay: Replay, probe: Probe) -> None:

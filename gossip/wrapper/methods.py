@@ -16,7 +16,7 @@ from gossip.algorithms.options import Line
 from gossip.algorithms.refusals import of_wire, refusals
 from gossip.errors import UserError, lookup
 from gossip.optim import FlatOptimizer
-from gossip.optim.flat import Increment
+from gossip.optim.flat import Increment, between
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
@@ -247,8 +247,7 @@ class Stepped:
 
     def increment(self, x: Tensor, direction: Tensor, lr: float) -> Increment:
         """The same increment, to be added elsewhere."""
-        stepped = self.step(x, direction, lr)
-        return lambda base, out: torch.sub(base, x, out=out).add_(stepped)
+        return between(x, self.step(x, direction, lr))
 
     @staticmethod
     def rated(rows: Tensor, lr: float) -> Tensor:

@@ -1,5 +1,6 @@
 """Full disks, lost folders, damaged files and other bad luck: one sentence, and no loss."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -156,12 +157,15 @@ class TestTwoRunsInOneFolder:
         out = tmp_path / "run"
         going = Run(tmp_path, [*SHORT, *NUM_STEPS, *BUSY, "--out", str(out)])
         wait_for(going, lambda: glance.checkpoints(out))
+        os.kill(going.pid, signal.SIGSTOP)  # however long the others take to start
         second = tmp_path / "second"
         second.mkdir()
         line = mistake(Run(second, ["--resume", str(out)]).end())
         assert line.startswith(f"run folder {out} is in use by process {going.pid} on ")
         line = mistake(Run(second, [*SHORT, *NUM_STEPS, "--out", str(out)]).end())
         assert line.startswith(f"run folder {out} exists already")
+        assert going.poll() is None
+        os.kill(going.pid, signal.SIGCONT)
         assert going.end().code == 0
         assert_same(out, undisturbed, exact=True)
 
