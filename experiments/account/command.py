@@ -10,6 +10,7 @@ from experiments.account import courses, rows
 from experiments.account.pictures import account
 from experiments.account.plan import PARTS, STUDY, runs
 from experiments.account.size import study
+from experiments.common import kept
 from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
@@ -33,7 +34,8 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
         UserError: there is no such part, or a run failed.
     """
     one_of(dict.fromkeys(PARTS), part, "part")
-    sweep.run_all(runs(part, study(scale)), scale.runs / STUDY, jobs=jobs)
+    wanted = kept.missing(runs(part, study(scale)), scale.results / rows.TABLE)
+    sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
 
 
 def publish(scale: Scale) -> None:

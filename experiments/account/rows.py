@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.account.measures import account_measures, late_spread
-from experiments.account.plan import STUDY, account_key, spread_key
+from experiments.account.plan import PARTS, STUDY, account_key, runs, spread_key
 from experiments.account.size import Size, study
-from experiments.common import tables
+from experiments.common import kept, tables
 from experiments.common.scale import Scale
 from gossip.report import Run, load_runs
 from gossip.runs import sweep
@@ -61,10 +61,10 @@ class Row:
 
 
 def load(scale: Scale) -> list[Row]:
-    """The finished runs, in the order of the plan."""
+    """The finished runs, in the order of the plan, with the kept rows."""
     size, folder = study(scale), scale.runs / STUDY
     there = {path.name for path in sweep.finished(folder)}
-    rows = [
+    made = [
         _row(run, "account", seed, size.alpha, "complete", account_measures(run, size))
         for seed in size.seeds
         for run in _found(folder, account_key(seed), there)
@@ -74,8 +74,9 @@ def load(scale: Scale) -> list[Row]:
             for seed in size.spread_seeds:
                 for run in _found(folder, spread_key(alpha, topology, seed), there):
                     measured = {"sigma_w2": late_spread(run, size)}
-                    rows.append(_row(run, "spread", seed, alpha, topology, measured))
-    return rows
+                    made.append(_row(run, "spread", seed, alpha, topology, measured))
+    order = [name for part in PARTS for name in runs(part, size)]
+    return kept.merged(made, read(scale.results), order)
 
 
 def write(rows: Sequence[Row], results: Path) -> None:

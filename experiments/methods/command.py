@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from experiments.common import kept
 from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
@@ -47,7 +48,8 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
         return
     size, made = study(scale), None
     while (wanted := runs(size, rows.losses(scale))) != made:
-        sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
+        left = kept.missing(wanted, scale.results / rows.TABLE)
+        sweep.run_all(left, scale.runs / STUDY, jobs=jobs)
         made = wanted
 
 

@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from experiments.common import tables
+from experiments.common import kept, tables
 from experiments.common.scale import Scale
 from experiments.methods.methods import BASELINE
 from experiments.methods.plan import STUDY, LossOf, chosen, key, runs
-from experiments.methods.size import Size, study
+from experiments.methods.size import PARTITIONS, Size, study
 from gossip.compare import metrics
 from gossip.config.reliability import Reliability
 from gossip.report import Run, load_runs
@@ -71,36 +71,43 @@ class Row:
 
 
 def losses(scale: Scale) -> LossOf:
-    """The validation losses of the finished runs, read from their folders."""
+    """The validation losses of the finished runs, read from their folders or the kept rows."""
     found = sweep.finished(scale.runs / STUDY)
-    return (
-        {run.folder.name: _validation_loss(run) for run in load_runs(found)}.get
-        if found
-        else (lambda key: None)
-    )
+    made = {run.folder.name: _validation_loss(run) for run in (load_runs(found) if found else ())}
+    rows = read(scale.results)
+    return ({row.key: final_loss(row) for row in rows} | made).get
 
 
 def losses_of(rows: Sequence[Row]) -> LossOf:
     """The validation losses of the rows, by name."""
-    return {row.key: math.inf if row.lost else row.validation_loss for row in rows}.get
+    return {row.key: final_loss(row) for row in rows}.get
+
+
+def final_loss(row: Row) -> float:
+    """Validation loss of the final model, infinite if the run is lost."""
+    return math.inf if row.lost else row.validation_loss
 
 
 def load(scale: Scale) -> list[Row]:
-    """The finished runs of the plan; runs of an older plan are left out."""
+    """The finished runs of the plan, with the kept rows; those of an older plan are left out."""
     size, loss = study(scale), losses(scale)
     wanted = runs(size, loss)
     there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
     found = [there[name] for name in wanted if name in there]
-    made = {run.folder.name: run for run in load_runs(found)} if found else {}
-    return [row_of(made[name], target(name, made, size, loss), size) for name in sorted(made)]
+    made = load_runs(found) if found else []
+    rows = read(scale.results)
+    ends = {row.key: row.test_loss for row in rows}
+    ends |= {run.folder.name: run.number("test_loss") for run in made}
+    targets = {cell: target(cell, ends, size, loss) for cell in PARTITIONS}
+    fresh = [row_of(run, targets[run.folder.name.partition("-")[0]], size) for run in made]
+    return kept.merged(fresh, rows, sorted(wanted))
 
 
-def target(name: str, made: Mapping[str, Run], size: Size, loss: LossOf) -> float:
-    """The test loss that a run is to come to; NaN as long as it is not known."""
-    cell = name.partition("-")[0]
+def target(cell: str, ends: Mapping[str, float], size: Size, loss: LossOf) -> float:
+    """The test loss that runs are to come to, by the final ones; NaN as long as it is not known."""
     best = chosen(cell, BASELINE, size, loss)
-    run = None if best is None else made.get(key(cell, BASELINE, best, size.tuning_seed))
-    return math.nan if run is None else size.slack * run.number("test_loss")
+    found = None if best is None else ends.get(key(cell, BASELINE, best, size.tuning_seed))
+    return math.nan if found is None else size.slack * found
 
 
 def row_of(run: Run, wanted: float, size: Size) -> Row:

@@ -10,13 +10,14 @@ from typing import Annotated
 
 import tyro
 
+from experiments.common import kept
 from experiments.common.command import Options, guarded
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.noise import rows
 from experiments.noise.page import measured
 from experiments.noise.pictures import survival
-from experiments.noise.plan import PARTS, STUDY, runs
+from experiments.noise.plan import PARTS, STUDY, needed, runs
 from experiments.noise.size import study
 from gossip.errors import one_of
 from gossip.runs import sweep
@@ -41,7 +42,8 @@ def run(scale: Scale, parts: Sequence[str], *, jobs: int) -> None:
         one_of(dict.fromkeys(PARTS), part, "part")
     size, folder = study(scale), scale.runs / STUDY
     for cell, part in product(size.cells, parts):
-        wanted = runs(part, cell, size, folder)
+        wanted = kept.missing(runs(part, cell, size, folder), scale.results / rows.TABLE)
+        wanted = needed(wanted, folder) if part == "rate" else wanted
         # What is followed is there before those that follow it.
         first = {key: config for key, config in wanted.items() if config.rate.lr_trace is None}
         sweep.run_all(first, folder, jobs=jobs)

@@ -1,5 +1,6 @@
 """The runs of the study: every arm on every seed, and the rates that the matched arm follows."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,16 @@ def runs(part: str, cell: Cell, size: Size, folder: Path) -> dict[str, Config]:
         key(cell, arm, seed): config(cell, arm, seed, size, folder)
         for arm in arms
         for seed in size.seeds
+    }
+
+
+def needed(wanted: Mapping[str, Config], folder: Path) -> dict[str, Config]:
+    """The runs that follow a recorded one, and those that one of these follows."""
+    followed = {config.rate.lr_trace for config in wanted.values()}
+    return {
+        key: config
+        for key, config in wanted.items()
+        if config.rate.lr_trace is not None or str((folder / key).resolve()) in followed
     }
 
 

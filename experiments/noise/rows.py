@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from experiments.common import tables
+from experiments.common import kept, tables
 from experiments.common.scale import Scale
 from experiments.noise.arms import ARMS
 from experiments.noise.plan import STUDY, key
@@ -40,17 +41,20 @@ class Row:
 
 
 def load(scale: Scale) -> list[Row]:
-    """The finished runs that the study judges, in the order of its plan."""
+    """The finished runs that the study judges, in the order of its plan, with the kept rows."""
     size, folder = study(scale), scale.runs / STUDY
     there = {path.name for path in sweep.finished(folder)}
-    return [
-        row_of(run, cell, arm, size)
-        for cell in size.cells
-        for seed in size.seeds
-        for arm in ARMS
-        if (name := key(cell, arm, seed)) in there
+    judged = {
+        key(cell, arm, seed): (cell, arm)
+        for cell, seed, arm in product(size.cells, size.seeds, ARMS)
+    }
+    made = [
+        row_of(run, *judged[run.folder.name], size)
+        for name in judged
+        if name in there
         for run in load_runs([folder / name])
     ]
+    return kept.merged(made, read(scale.results), list(judged))
 
 
 def row_of(run: Run, cell: Cell, arm: str, size: Size) -> Row:

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import topologies
-from experiments.account import claims, command, courses, page
+from experiments.account import claims, command, courses, page, rows
 from experiments.account.groups import Measured
 from experiments.account.measures import by_phase
 from experiments.account.plan import runs
@@ -19,6 +19,7 @@ from experiments.common.correlation import partial_rank_correlation
 from experiments.common.scale import smoke
 from experiments.common.statistics import Criterion
 from gossip.algorithms import flat
+from tests.experiments.keeping import assert_table_is_enough
 
 
 @pytest.mark.parametrize("name", ["ring", "hypercube", "star", "exponential"])
@@ -138,3 +139,4 @@ def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     assert np.isfinite(split).all()
     assert (scale.results / "account.png").stat().st_size > 1000
     assert "not run yet" not in page.path(scale).read_text(encoding="utf-8").lower()
+    assert_table_is_enough(tmp_path, rows.TABLE, command.main, command.publish)

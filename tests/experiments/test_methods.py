@@ -11,8 +11,9 @@ from experiments.methods import claims, command, page
 from experiments.methods.groups import Measured, front
 from experiments.methods.methods import METHODS, OURS
 from experiments.methods.plan import chosen, count, key, runs
-from experiments.methods.rows import Row
+from experiments.methods.rows import TABLE, Row
 from experiments.methods.size import ALIKE, DIFFERENT, FULL, PARTITIONS, SMOKE
+from tests.experiments.keeping import assert_table_is_enough
 
 LATE, NEVER = 2.0, math.nan
 
@@ -126,3 +127,4 @@ def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     assert ssgd.seed == ours.seed
     assert 0 < ssgd.lan < ssgd.office < ssgd.fibre < ssgd.mobile
     assert ssgd.lan > SMOKE.steps * SMOKE.gradient
+    assert_table_is_enough(tmp_path, TABLE, command.main, command.publish)

@@ -5,24 +5,25 @@ from pathlib import Path
 import pytest
 
 from experiments.common.scale import smoke
-from experiments.noise import claims, command, page
+from experiments.noise import claims, command, page, rows
 from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
 from experiments.noise.groups import Measured
-from experiments.noise.plan import RECORDED, key, runs
+from experiments.noise.plan import RECORDED, key, needed, runs
 from experiments.noise.rows import Row
 from experiments.noise.size import FULL, SMOKE
 from gossip.algorithms.deviations import NOISES
 from gossip.algorithms.injected import TWIN_NOISE
+from tests.experiments.keeping import assert_table_is_enough
 
 
 def measured(survivors: dict[str, int]) -> Measured:
     cell = FULL.cells[0]
-    rows = [
+    made = [
         Row(key=f"{arm}{s}", cell=cell.name, arm=arm, seed=s, steps=1, verdict="", survived=i < k)
         for arm, k in survivors.items()
         for i, s in enumerate(FULL.seeds)
     ]
-    return Measured(FULL, cell, tuple(rows))
+    return Measured(FULL, cell, tuple(made))
 
 
 def test_every_kind_of_noise_is_an_arm() -> None:
@@ -71,6 +72,16 @@ def test_nothing_is_judged_before_all_runs_are_there() -> None:
     assert claims.more("isotropic", SSGD)(made) is None
 
 
+def test_recorded_runs_are_made_for_those_that_follow_them_alone() -> None:
+    cell, folder = FULL.cells[1], Path("/runs")
+    made = runs("rate", cell, FULL, folder)
+    assert needed(made, folder) == made
+    left = {name: made[name] for name in made if name != key(cell, MATCHED, 107)}
+    assert set(made) - set(needed(left, folder)) == {
+        key(cell, arm, 107) for arm in (MATCHED, RECORDED)
+    }
+
+
 @pytest.mark.slow
 def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     assert command.main(["--smoke", "--folder", str(tmp_path), "--jobs", "1"]) == 0
@@ -83,3 +94,4 @@ def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     assert page.missing([made]) == []
     assert (scale.results / "noise.png").stat().st_size > 1000
     assert "Not run yet" not in page.path(scale).read_text(encoding="utf-8")
+    assert_table_is_enough(tmp_path, rows.TABLE, command.main, command.publish)
