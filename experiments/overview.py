@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURE = "overview.png"
+FASHION = 2
+"""Place of the second task among the cells of the study of noise."""
 
 
 @dataclass(frozen=True)
@@ -90,21 +92,27 @@ def flatter(words: str) -> Callable[[Scale], Verdict]:
     return lambda scale: claim.measured(flatness_page.measured(scale))
 
 
-def rescued(name: str) -> Callable[[Scale], Verdict]:
-    """Whether an arm of the study of noise survives more often than SSGD, at the first rate."""
-    return _survives(noise.more, name, SSGD)
+def rescued(name: str, cell: int = 0) -> Callable[[Scale], Verdict]:
+    """Whether an arm of the study of noise survives more often than SSGD, in one of its cells."""
+    return _survives(noise.more, name, SSGD, cell)
 
 
-def as_well(name: str) -> Callable[[Scale], Verdict]:
+def as_well(name: str, cell: int = 0) -> Callable[[Scale], Verdict]:
     """Whether it does as often as DPSGD."""
-    return _survives(noise.as_many, name, OWN)
+    return _survives(noise.as_many, name, OWN, cell)
 
 
 def _survives(
-    criterion: Callable[[str, str], Callable[[Measured], Verdict]], first: str, second: str
+    criterion: Callable[[str, str], Callable[[Measured], Verdict]],
+    first: str,
+    second: str,
+    cell: int,
 ) -> Callable[[Scale], Verdict]:
     def verdict(scale: Scale) -> Verdict:
-        made = noise_page.measured(scale)[0]
+        cells = noise_page.measured(scale)
+        if cell >= len(cells):  # a smoke test has one task
+            return None
+        made = cells[cell]
         judged = criterion(first, second)(made)
         counts = [[row.survived for row in made.arm(arm)] for arm in (first, second)]
         if judged is not None or not all(counts):
@@ -151,6 +159,15 @@ DPSGD = (
     Entry("DPSGD's own with its sign turned, as well", as_well("flipped"), "noise"),
     Entry("... of another run of DPSGD, as well", as_well("twin"), "noise"),
     Entry("A rate that follows DPSGD's α_e rescues SSGD", rescued(MATCHED), "noise"),
+    Entry(
+        "On Fashion-MNIST DPSGD survives α = 1 and SSGD does not",
+        rescued(OWN, FASHION),
+        "noise",
+    ),
+    Entry("... noise of DPSGD's strength as well", as_well("isotropic", FASHION), "noise"),
+    Entry("... of the learners' covariance", as_well("gaussian", FASHION), "noise"),
+    Entry("... of another run of DPSGD", as_well("twin", FASHION), "noise"),
+    Entry("... a rate that follows DPSGD's α_e", as_well(MATCHED, FASHION), "noise"),
     Entry(
         "Its minimum is flatter at the same training loss: λ_max, α = 1",
         flatter("λ_max"),

@@ -78,7 +78,8 @@ REFEREE = "## What a referee asked for\n\n" + markdown(
         (
             "H4",
             "interventions on the noise",
-            "[noise](noise.md), criteria before runs; the first of two rates is judged",
+            "[noise](noise.md), criteria before runs; of two rates on MNIST, one on Fashion-MNIST, "
+            "the first is judged",
         ),
         ("H5", "rates from far below the edge, batches, momentum", "not run"),
         (
