@@ -17,6 +17,8 @@ from experiments.date import command as date
 from experiments.date import page as date_page
 from experiments.dpsgd import fig2, topologies
 from experiments.dpsgd import page as dpsgd_page
+from experiments.flatness import command as flatness
+from experiments.flatness import page as flatness_page
 from experiments.lena import command as lena
 from experiments.lena import page as lena_page
 from experiments.methods import command as methods
@@ -37,6 +39,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "adadamp_schedules.csv": adadamp_page.write,
     "noise.csv": noise_page.write,
     "account.csv": account_page.write,
+    "flatness.csv": flatness_page.write,
     "methods.csv": methods_page.write,
 }
 """How each page is written, by the table that it is written from."""
@@ -58,8 +61,10 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account, methods)
-            for study in studies:
+            for study in (
+                *(fig2, topologies, lena, rivals, date, time),
+                *(adadamp, noise, account, flatness, methods),
+            ):
                 study.publish(scale)
             overview.publish(scale)
         dpsgd_page.write(scale)

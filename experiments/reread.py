@@ -6,15 +6,15 @@ the interval, none or a part of it is on the side that the paper says.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from experiments.common.claims import Verdict
 from experiments.common.scale import Scale
 from experiments.common.statistics import (
     Criterion,
     Estimate,
-    Word,
     difference,
+    every,
     mean,
     share,
     share_difference,
@@ -131,13 +131,6 @@ def fig2_star(scale: Scale, alpha: float) -> list[dpsgd.Row]:
     """SSGD*'s runs at a rate."""
     rows = dpsgd.read_csv(scale.results / "fig2.csv")
     return [r for r in rows if (r.algorithm, r.alpha, r.inputs) == ("ssgd-star", alpha, "unit")]
-
-
-def every(words: Sequence[Word]) -> Word:
-    """The verdict on a statement about several cases: no if it fails in one, yes if in none."""
-    if "no" in words:
-        return "no"
-    return "yes" if set(words) == {"yes"} else "open"
 
 
 def form(found: Estimate, digits: str = ".2f") -> str:

@@ -5,14 +5,14 @@ from itertools import pairwise
 
 from experiments.common.claims import Verdict
 from experiments.common.scale import Scale
-from experiments.common.statistics import Criterion, difference, mean
+from experiments.common.statistics import Criterion, difference, every, mean
 from experiments.date import rows as date_rows
 from experiments.date import size as date_size
 from experiments.date.groups import lenet_runs, lipschitz_runs, test_error
 from experiments.lena.plan import cell, study
 from experiments.lena.rows import Row, read_csv
 from experiments.lena.tables import GUESSING, Rows
-from experiments.reread import every, form
+from experiments.reread import form
 from experiments.rivals.plan import tuned_rows
 
 

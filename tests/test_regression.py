@@ -211,7 +211,7 @@ def test_a_run_on_real_data_is_shown_with_what_its_error_is(tmp_path, capsys, no
     tables = (
         summary_table([found]),
         picture([found], Look(width=100)),
-        landscape_table({found.folder: flat}),
+        landscape_table([(found.folder, flat)]),
     )
     for shown in tables:
         console.print(shown)

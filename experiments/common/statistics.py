@@ -50,6 +50,13 @@ class Criterion:
         return "open"
 
 
+def every(words: Sequence[Word]) -> Word:
+    """The verdict on a statement about several cases: no if it fails in one, yes if in none."""
+    if "no" in words:
+        return "no"
+    return "yes" if set(words) == {"yes"} else "open"
+
+
 def share(successes: int, runs: int, level: float = LEVEL) -> Estimate:
     """Share of runs, such as of those that survive, with Wilson's score interval.
 

@@ -56,8 +56,8 @@ def publish(scale: Scale) -> None:
     if not found:
         return
     rows.write(found, scale.results)
-    cells = measured(scale)
-    if any(made.judged for made in cells):
+    cells = [made for made in measured(scale) if made.judged]
+    if cells:
         save(survival(cells), scale.results / "noise.png")
 
 

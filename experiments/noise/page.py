@@ -24,11 +24,11 @@ run: `--algorithm ssgd-injected --algorithm-options noise=flipped`, `--lr-trace 
 
 {learners} learners, nB = {batch:,}, 784-50-50-10 ReLU, inputs in [0, 1], constant α, {steps:,}
 steps, float32, at rates where other seeds had shown SSGD to fail. {seeds} fresh seeds an arm;
-*survived*: not diverged, and a test error at the end below {failed}. Near the edge of stability a
-seed controls nothing, so arms are compared unpaired. Shares have Wilson's interval, differences
-Newcombe's, 95 %, not corrected for being many. "As well" is: at most {margin} fewer survive. The
-matched arm follows α_e of a run of its seed, recorded at every step on a probe of 2,000 samples,
-averaged over {window} steps on either side.
+*survived*: not diverged, and a test error at the end below {failed}.
+Near the edge of stability a seed controls nothing, so arms are compared unpaired. Shares have
+Wilson's interval, differences Newcombe's, 95 %, not corrected for being many. "As well" is: at most
+{margin} fewer survive. The matched arm follows α_e of a run of its seed, recorded at every step on
+a probe of 2,000 samples, averaged over {window} steps on either side.
 
 Commands: `python -m experiments.noise` makes the runs, in `runs/experiments/noise`, and goes on
 where it was stopped; `python -m experiments.publish` makes this page, its table and its picture.
@@ -56,7 +56,9 @@ def text(scale: Scale) -> str:
         batch=size.total_batch,
         steps=size.steps,
         seeds=len(size.seeds),
-        failed=", ".join(sorted({f"{100 * cell.failed:g} %" for cell in size.cells})),
+        failed=" and ".join(
+            dict.fromkeys(f"{100 * cell.failed:g} % on {cell.dataset}" for cell in size.cells)
+        ),
         margin=f"{100 * MARGIN:g} %",
         window=WINDOW,
     )

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +15,12 @@ from rich.table import Table
 
 from gossip.errors import UserError
 from gossip.landscape.measure import Landscape, Settings, measure
-from gossip.landscape.replicas import of_run
+from gossip.landscape.replicas import Replicas, at_losses, of_run
 from gossip.storage.folder import find_runs, read_config, test_error, write_text
 from topologies.terminal import lossy_output
 
-DATA, PICTURE = "landscape.json", "landscape.png"
-"""What is left in a run's folder."""
+NAME = "landscape"
+"""Of what is left in a run's folder: landscape.json and landscape.png."""
 _WIDTH_OF_A_FILE = 160
 
 
@@ -27,8 +28,9 @@ _WIDTH_OF_A_FILE = 160
 class Options:
     """Show the loss about the learners of runs: how flat it is at their mean, and its contours.
 
-    Of each run's newest checkpoint, whatever backend and number of processes wrote it; on the CPU.
-    A table here, landscape.json and landscape.png in each run's folder.
+    Of each run's newest checkpoint, whatever backend and number of processes wrote it, or of those
+    where the training loss falls to given levels; on the CPU. A table here, landscape.json and
+    landscape.png in each run's folder.
     """
 
     runs: Annotated[
@@ -37,6 +39,10 @@ class Options:
         tyro.conf.arg(metavar="RUN...", help_behavior_hint=""),
     ]
     """Run folders, or study folders: those whose sub-folders are run folders."""
+    at_loss: tuple[float, ...] = ()
+    """Measure where the training loss of the mean model is for the first time at most so much, at
+    one place for each level, instead of at the end: among the checkpoints of --checkpoint-every,
+    of which --checkpoint-keep has to keep enough. Writes landscape-loss0.1.json and .png."""
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     trust: Annotated[tuple[str, ...], tyro.conf.arg(metavar="model|dataset|loss|topology")] = ()
     """Options that config.toml may name as module:function: code that is then run."""
@@ -46,6 +52,7 @@ def landscape(
     paths: Sequence[Path],
     settings: Settings | None = None,
     *,
+    at_loss: Collection[float] = (),
     trust: Collection[str] = (),
     console: Console | None = None,
 ) -> list[Landscape]:
@@ -54,36 +61,61 @@ def landscape(
     Args:
         paths: run or study folders.
         settings: what is measured, and how finely.
+        at_loss: levels of the training loss, see `replicas.at_losses`; none: the newest checkpoint.
         trust: options that a config may name as `module:function`.
         console: where the table goes; stdout by default.
 
     Raises:
-        UserError: no run, one without a checkpoint, or a file that cannot be written.
+        UserError: no run, one without a checkpoint, a level that is no loss, or a file that
+            cannot be written.
     """
     if not paths:
         raise UserError("no run given: name run folders, as in python -m gossip.landscape runs/A")
+    for level in at_loss:
+        if not 0 < level < math.inf:
+            raise UserError(f"at_loss={level:g}: give losses above 0")
     settings = settings or Settings()
-    found = {}
+    found: list[tuple[Path, Landscape]] = []
     folders = find_runs(paths)
     for k, folder in enumerate(folders, start=1):
         print(f"{k}/{len(folders)}  {folder}: curvature, sharpness, contours", file=sys.stderr)
         try:
-            found[folder] = measure(of_run(folder, trust), settings)
+            for name, replicas in _places(folder, at_loss, settings, trust).items():
+                start = time.perf_counter()
+                shown = measure(replicas, settings)
+                _write(folder / name, shown, settings, time.perf_counter() - start)
+                found.append((folder, shown))
         except UserError as error:
             raise UserError(f"{folder.name}: {error}") from error
-        _write(folder, found[folder], settings)
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     console.print(table(found))
-    return list(found.values())
+    return [shown for _, shown in found]
 
 
-def table(found: dict[Path, Landscape]) -> Table:
-    """A line for each run."""
+def at_level(level: float) -> str:
+    """Name of what is measured at a level of the loss, without its suffix."""
+    return f"{NAME}-loss{level:g}"
+
+
+def _places(
+    folder: Path, at_loss: Collection[float], settings: Settings, trust: Collection[str]
+) -> dict[str, Replicas]:
+    """What is measured of a run, by the name of its files."""
+    if not at_loss:
+        return {NAME: of_run(folder, trust)}
+    there = at_losses(folder, at_loss, settings.samples, trust)
+    for level in sorted(set(at_loss) - there.keys(), reverse=True):
+        print(f"{folder}: no checkpoint with a training loss of {level:g}", file=sys.stderr)
+    return {at_level(level): there[level] for level in sorted(there, reverse=True)}
+
+
+def table(found: Sequence[tuple[Path, Landscape]]) -> Table:
+    """A line for each place that was measured of a run."""
     made = Table(header_style="bold")
-    heads = _HEADS | {"test_error": test_error(map(read_config, found))}
+    heads = _HEADS | {"test_error": test_error(read_config(folder) for folder, _ in found)}
     for name, head in heads.items():
         made.add_column(head, justify="left" if name == "run" else "right")
-    for folder, shown in found.items():
+    for folder, shown in found:
         made.add_row(folder.name, *(_cell(shown, name) for name in list(_HEADS)[1:]))
     return made
 
@@ -103,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 2 for a user's mistake."""
     try:
         options = parse(argv)
-        landscape(options.runs, options.settings, trust=options.trust)
+        landscape(options.runs, options.settings, at_loss=options.at_loss, trust=options.trust)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -136,14 +168,15 @@ def _cell(shown: Landscape, name: str) -> str:
     return f"{value:.3g}" + (f" ± {error:.1g}" if math.isfinite(error) else "")
 
 
-def _write(folder: Path, shown: Landscape, settings: Settings) -> None:
+def _write(path: Path, shown: Landscape, settings: Settings, seconds: float) -> None:
     from gossip.landscape.pictures import picture
     from gossip.report.figures import save
 
-    tables = shown.tables() | {"settings": vars(settings)}
-    write_text(folder / DATA, json.dumps(_finite(tables), indent=1, allow_nan=False) + "\n")
-    if settings.grid:
-        save(picture(shown, folder.name), folder / PICTURE)
+    tables = shown.tables() | {"settings": vars(settings), "seconds": seconds}
+    text = json.dumps(_finite(tables), indent=1, allow_nan=False) + "\n"
+    write_text(path.with_name(f"{path.name}.json"), text)
+    if shown.lines or shown.contours:
+        save(picture(shown, path.parent.name), path.with_name(f"{path.name}.png"))
 
 
 def _finite(value: object) -> object:

@@ -35,6 +35,8 @@ class Settings:
     """Random perturbation of a tensor's numbers, relative to their root mean square."""
     grid: int = 21
     """Points of a contour on either axis, and of a line; 0 for numbers alone."""
+    contours: bool = True
+    """Whether there are contours, each of which takes grid times grid losses."""
     seed: int = 0
     """Of all draws and directions; the same for all runs, so that they are compared on them."""
 
@@ -81,6 +83,7 @@ def measure(replicas: Replicas, settings: Settings) -> Landscape:
     shown = Landscape(replicas.step, len(x), found)
     if settings.grid:
         shown.lines.update(_lines(surface, x, mean, settings))
+    if settings.grid and settings.contours:
         shown.contours.update(_contours(surface, replicas.task, x, mean, settings))
     return shown
 
@@ -91,7 +94,8 @@ def numbers(
     """Loss, curvature and sharpness at the mean model.
 
     Returns:
-        `loss` and `learners_loss`, the mean over the learners; `test_error` of the mean model;
+        `loss` and `learners_loss`, the mean over the learners; `test_loss` and `test_error` of
+        the mean model; `barrier`, see `planes.barrier`, between the two farthest learners;
         `consensus_distance`; `grad_norm`; `lambda_max`, `lambda_min`; `trace` and `random` with
         the standard errors of their draws; `ascent`.
     """
@@ -107,6 +111,8 @@ def numbers(
     return {
         "loss": surface.loss(mean),
         "learners_loss": float(np.mean([surface.loss(row) for row in x])),
+        "barrier": planes.barrier(surface, *(x[k] for k in planes.farthest(x))),
+        "test_loss": test.loss / test.labels,
         "test_error": test.errors / test.labels,
         "consensus_distance": float((x.double() - mean).square().sum(dim=1).mean().sqrt()),
         "grad_norm": float(surface.gradient(mean).norm()),

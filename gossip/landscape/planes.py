@@ -12,6 +12,8 @@ from gossip.streams import LANDSCAPE, generator
 from gossip.task.layers import Layer
 
 DIRECTION = 3
+BETWEEN = 11
+"""Points of a line on which the highest is looked for, its ends among them."""
 TINY = 1e-10
 """Added to the norm of a direction's filter before it is divided by it."""
 
@@ -94,6 +96,23 @@ def on_line(surface: Surface, start: Tensor, end: Tensor, at: Sequence[float]) -
     """The loss at start + s (end - start) for each s of `at`, [len(at)]."""
     start, end = start.double(), end.double()
     return np.array([surface.loss(start + s * (end - start)) for s in at])
+
+
+def barrier(surface: Surface, start: Tensor, end: Tensor) -> float:
+    r"""How far the loss between two points rises above the straight line between their losses.
+
+    .. math:: \max_{0 \le s \le 1} L((1 - s) u + s v) - (1 - s) L(u) - s L(v)
+
+    over `BETWEEN` values of s; 0 where the loss is convex between them, and of one point.
+
+    Reference: Frankle et al., "Linear mode connectivity and the lottery ticket hypothesis", ICML
+    2020, for the rise above the mean of the ends.
+    """
+    if torch.equal(start, end):
+        return 0.0
+    at = np.linspace(0.0, 1.0, BETWEEN)
+    found = on_line(surface, start, end, at.tolist())
+    return float(np.max(found - (1 - at) * found[0] - at * found[-1]))
 
 
 def farthest(x: Tensor) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Many runs on the stacked backend, a few at a time, that can be stopped and taken up again.
 
 A sweep is a dictionary, name of the run -> its `Config`. Each run is a process of its own with
-one torch thread, and its folder is what `python -m gossip.run --out` would have left.
+one torch thread, and its folder is what `python -m gossip.run --out` would have left, with
+checkpoints only if `checkpoint_every` asks for some.
 """
 
 import multiprocessing
@@ -87,7 +88,9 @@ def _train(config: Config, folder: Path) -> None:
     (name,) = config.algorithm
     comm = connect("stacked", config.gossip.learners)
     study = prepare(config, comm)
-    outcome = train_recorded(study, name, folder, checkpoints=False)
+    # A run that is stopped is made anew, so what it keeps is for those who read it afterwards.
+    asked = config.reliability.checkpoint_every > 0
+    outcome = train_recorded(study, name, folder, checkpoints=asked)
     if outcome.failure:
         raise UserError(outcome.failure[1])
 

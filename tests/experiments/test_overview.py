@@ -6,12 +6,12 @@ import pytest
 
 from experiments import overview
 from experiments.common.scale import FULL, HERE, Scale
-from experiments.common.statistics import difference
+from experiments.common.statistics import difference, every
 from experiments.noise import rows as noise
 from experiments.noise.arms import OWN, SSGD
 from experiments.noise.rows import Row
 from experiments.noise.size import FULL as NOISE
-from experiments.reread import every, survivors
+from experiments.reread import survivors
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from experiments.date import claims as date_claims
 from experiments.date import page as date_page
 from experiments.dpsgd import claims as dpsgd_claims
 from experiments.dpsgd import page as dpsgd_page
+from experiments.flatness import claims as flatness_claims
+from experiments.flatness import page as flatness_page
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
 from experiments.methods import claims as methods_claims
@@ -51,6 +53,7 @@ PAGES = {
     "adadamp.md": (adadamp_page, [*adadamp_claims.CLAIMS, *adadamp_claims.OF_SCHEDULES]),
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
+    "flatness.md": (flatness_page, flatness_claims.CLAIMS),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *network_claims.CLAIMS]),
 }
 TEXTS = [

@@ -15,7 +15,7 @@ from gossip.checkpoint import newest, read
 from gossip.errors import UserError
 from gossip.landscape import command, curvature, planes, sharpness
 from gossip.landscape.measure import Settings, measure
-from gossip.landscape.replicas import Replicas, of_run
+from gossip.landscape.replicas import Replicas, at_losses, of_run
 from gossip.landscape.surface import TrainingLoss, training_loss
 from gossip.task.layers import Layer
 from tests.problems import digits_task
@@ -170,6 +170,16 @@ def test_the_two_learners_that_are_farthest_apart():
     assert planes.farthest(x) == (2, 3)
 
 
+def test_a_barrier_is_what_rises_above_the_straight_line_between_the_ends():
+    convex, concave = (Quadratic(sign * np.linspace(1, 6, 9)) for sign in (1, -1))
+    a, b = point(9, 7), point(9, 8)
+    assert planes.barrier(convex, a, b) == 0
+    # Of -w'Hw / 2 the rise at s is s (1 - s) (a - b)'H(a - b) / 2, highest at s = 1/2.
+    expected = float((a - b) @ convex.hessian @ (a - b)) / 8
+    assert planes.barrier(concave, a, b) == pytest.approx(expected)
+    assert planes.barrier(concave, a, a.clone()) == 0
+
+
 def test_gradient_and_curvature_are_the_derivatives_of_the_loss():
     task = digits_task(activation="tanh", widths=(6,))
     surface = training_loss(task, 200)
@@ -219,23 +229,52 @@ def test_a_run_is_measured_drawn_and_written(folder):
     assert list(ssgd.contours) == ["filter-normalised"]
     assert ssgd.numbers["consensus_distance"] == 0
     for name in ("dpsgd", "ssgd"):
-        tables = json.loads((folder / name / command.DATA).read_text(encoding="utf-8"))
+        tables = json.loads((folder / name / f"{command.NAME}.json").read_text(encoding="utf-8"))
         assert tables["settings"]["samples"] == 300
-        assert (folder / name / command.PICTURE).stat().st_size > 1000
+        assert (folder / name / f"{command.NAME}.png").stat().st_size > 1000
     assert "λ max" in QUIET.file.getvalue()
 
 
 def test_numbers_alone_without_a_picture(folder, tmp_path):
-    (folder / "dpsgd" / command.PICTURE).unlink(missing_ok=True)
+    picture = folder / "dpsgd" / f"{command.NAME}.png"
+    picture.unlink(missing_ok=True)
     arguments = [str(folder / "dpsgd"), "--grid", "0", "--samples", "50", "--draws", "1"]
     assert command.main(arguments) == 0
-    assert not (folder / "dpsgd" / command.PICTURE).exists()
+    assert not picture.exists()
+
+
+def test_levels_are_met_where_the_loss_first_falls_below_them(tmp_path, capsys, without_pictures):
+    options = "--dataset digits --learners 4 --batch-size 20 --steps 12 --lr 0.5 --monitor cheap"
+    kept = "--checkpoint-every 2 --checkpoint-keep 99"
+    with without_pictures():
+        assert run.main([*f"{options} {kept} --out".split(), str(tmp_path / "B")]) == 0
+    folder = tmp_path / "B" / "dpsgd"
+    first, last = (f"step-{step:09d}" for step in (2, 12))
+    assert {first, last} <= {path.name for path in (folder / "checkpoint").iterdir()}
+    losses = {}
+    for path in reversed(newest(folder / "checkpoint")):
+        replicas = Replicas(of_run(folder).task, read(path, range(4)).rows["x"], 0)
+        losses[int(path.name[5:])] = training_loss(replicas.task, 300).loss(replicas.mean)
+    level = (losses[6] + max(losses[2], losses[4])) / 2
+    reached = next(step for step, loss in losses.items() if loss <= level)
+    found = at_losses(folder, [level, 1e-9], 300)
+    assert list(found) == [level]
+    assert found[level].step == reached
+    shown = command.landscape(
+        [folder], Settings(samples=300, draws=1, grid=3, contours=False),
+        at_loss=[level, 1e-9], console=QUIET,
+    )  # fmt: skip
+    assert [(each.step, each.contours) for each in shown] == [(reached, {})]
+    assert shown[0].numbers["loss"] <= level
+    assert "no checkpoint with a training loss of 1e-09" in capsys.readouterr().err
+    assert (folder / f"{command.at_level(level)}.json").is_file()
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
         (["{out}/nothing"], "no run in"),
+        (["{out}/dpsgd", "--at-loss", "0"], "at_loss=0"),
         (["{out}/dpsgd", "--grid", "2"], "grid=2"),
         (["{out}/dpsgd", "--samples", "0"], "samples=0"),
         (["{out}/dpsgd", "--rho", "-1"], "rho=-1"),

@@ -1,0 +1,73 @@
+"""SSGD and DPSGD are measured where they have the same training loss: curvature, sharpness, error.
+
+Each run keeps its checkpoints, gossip.landscape measures those where the loss of the mean model is
+for the first time at most a level, and they are removed.
+"""
+
+import io
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+from rich.console import Console
+
+from experiments.common.command import Options, guarded
+from experiments.common.figures import save
+from experiments.common.scale import Scale
+from experiments.flatness import rows
+from experiments.flatness.groups import Measured
+from experiments.flatness.pictures import flatness
+from experiments.flatness.plan import STUDY, runs
+from experiments.flatness.size import Size, study
+from gossip.landscape.command import landscape
+from gossip.runs import sweep
+from gossip.storage.names import CHECKPOINTS
+from topologies.terminal import lossy_output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Options):
+    """Make the runs of the study of flatness, or go on; experiments.publish shows them."""
+
+
+def run(scale: Scale, *, jobs: int) -> None:
+    """Make and measure the missing runs, a seed after the other: few checkpoints are on disk then.
+
+    Raises:
+        UserError: a run failed.
+    """
+    size, folder = study(scale), scale.runs / STUDY
+    wanted = rows.missing(runs(size), size, scale.results / rows.TABLE)
+    for seed in size.seeds:
+        some = {name: config for name, config in wanted.items() if config.seed == seed}
+        sweep.run_all(some, folder, jobs=jobs)
+        for name in some:
+            measure(folder / name, size)
+
+
+def measure(folder: Path, size: Size) -> None:
+    """Measure a run at the levels of the loss; its checkpoints are of no more use then."""
+    if (folder / CHECKPOINTS).exists():
+        torch.set_num_threads(1)
+        quiet = Console(file=io.StringIO())
+        landscape([folder], size.settings, at_loss=size.levels, console=quiet)
+        shutil.rmtree(folder / CHECKPOINTS)
+
+
+def publish(scale: Scale) -> None:
+    """Write table and picture of the finished runs, if there are any."""
+    found = rows.load(scale)
+    if not found:
+        return
+    rows.write(found, scale.results)
+    made = Measured(study(scale), tuple(found))
+    save(flatness(made), scale.results / "flatness.png")
+
+
+@lossy_output()
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    options = tyro.cli(Command, args=argv, prog="python -m experiments.flatness")
+    return guarded(lambda: run(options.scale(), jobs=options.jobs))

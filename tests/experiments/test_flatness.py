@@ -1,0 +1,130 @@
+"""The study of flatness: its plan, its verdicts, and all of its code on a smoke test."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments.common.scale import smoke
+from experiments.common.statistics import Criterion
+from experiments.flatness import claims, command, page, rows
+from experiments.flatness.groups import Measured
+from experiments.flatness.plan import ARMS, SSGD, key, runs
+from experiments.flatness.rows import Row, rises, row_key
+from experiments.flatness.size import FULL, SMOKE
+from gossip.config import Config
+from tests.experiments.keeping import assert_table_is_enough
+
+RING = "ring"
+CELL = FULL.cells[1]
+
+
+def measured(factors: tuple[float, ...], *, jitter: float = 0.01) -> Measured:
+    """A study whose ring's lambda_max is SSGD's times a factor at each level, up to the seed."""
+    made = [
+        Row(
+            key=f"{arm}{seed}{level}", alpha=CELL.alpha, arm=arm, seed=seed, level=level,
+            verdict="", step=9, loss=level,
+            lambda_max=seed * (factor * math.exp(jitter * (seed % 3 - 1)) if arm == RING else 1.0),
+        )
+        for arm in (SSGD, RING)
+        for seed in FULL.seeds
+        for level, factor in zip(FULL.levels, factors, strict=True)
+    ]  # fmt: skip
+    return Measured(FULL, tuple(made))
+
+
+def test_arms_differ_in_how_they_average_alone() -> None:
+    made = runs(FULL)
+    assert len(made) == len(FULL.cells) * len(ARMS) * len(FULL.seeds)
+    for cell in FULL.cells:
+        of = [made[key(cell, arm, 400)] for arm in ARMS]
+        assert len({(c.data, c.model, c.rate, c.seed, c.steps, c.reliability) for c in of}) == 1
+        kept = of[0].reliability
+        assert kept.checkpoint_keep * kept.checkpoint_every > cell.steps
+    assert FULL.settings.samples == 60_000 - FULL.held_out  # the loss is that of all of them
+
+
+@pytest.mark.parametrize(
+    ("factors", "word"),
+    [((0.7, 0.8, 0.6), "yes"), ((0.7, 0.8, 1.0), "no"), ((0.7, 0.9, 0.6), "open")],
+)
+def test_it_is_flatter_if_it_is_at_all_levels(factors: tuple[float, ...], word: str) -> None:
+    verdict = claims.ratio(1, RING, "lambda_max", claims.FLATTER)(measured(factors))
+    assert verdict is not None
+    assert verdict[0] == word
+
+
+def test_a_ratio_is_the_geometric_mean_of_the_pairs_of_a_seed() -> None:
+    made = measured((0.5, 0.5, 0.5), jitter=0.3)
+    found = made.ratio((CELL, RING), (CELL, SSGD), FULL.levels[0], "lambda_max")
+    assert found is not None
+    drawn = [math.exp(0.3 * (seed % 3 - 1)) for seed in FULL.seeds]
+    assert found.value == pytest.approx(0.5 * math.prod(drawn) ** (1 / len(drawn)))
+    assert found.low < 0.5 < found.high
+
+
+def test_a_run_that_never_came_to_a_level_is_in_no_pair_there() -> None:
+    made, level = measured((0.5, 0.5, 0.5)), FULL.levels[-1]
+    lost = [
+        replace(row, step=-1, loss=math.nan, lambda_max=math.nan)
+        if row.level == level and row.seed < 408 and row.arm == RING
+        else row
+        for row in made.rows
+    ]
+    made = Measured(FULL, tuple(lost))
+    assert made.complete(CELL, RING)
+    assert made.ratio((CELL, RING), (CELL, SSGD), level, "lambda_max") is None
+    verdict = claims.ratio(1, RING, "lambda_max", Criterion(high=0.9))(made)
+    assert verdict is not None
+    assert verdict[0] == "open"
+    assert "0.03: fewer than 3 pairs" in verdict[1]
+
+
+def test_nothing_is_judged_before_all_runs_are_there() -> None:
+    made = measured((0.5, 0.5, 0.5))
+    assert claims.ratio(1, RING, "lambda_max", claims.FLATTER)(
+        Measured(FULL, made.rows[:-1])
+    ) is None  # fmt: skip
+
+
+def test_a_run_is_missing_if_one_of_its_levels_is(tmp_path: Path) -> None:
+    wanted: dict[str, Config] = {"a": Config(), "b": Config()}
+    made = [
+        Row(key=row_key(run, level), alpha=1, arm=SSGD, seed=1, level=level, verdict="")
+        for run, level in [("a", 0.3), ("a", 0.1), ("a", 0.03), ("b", 0.3), ("b", 0.03)]
+    ]
+    rows.write(made, tmp_path)
+    assert list(rows.missing(wanted, FULL, tmp_path / rows.TABLE)) == ["b"]
+    assert list(rows.missing(wanted, FULL, tmp_path / "nothing.csv")) == ["a", "b"]
+
+
+def test_the_rise_beyond_and_behind_the_learners_is_read_from_their_lines() -> None:
+    lines = {
+        "mean to learner 0": {"at": [-1, 0, 2], "loss": [3.0, 1.0, 5.0]},
+        "mean to learner 1": {"at": [-1, 0, 2], "loss": [5.0, 1.0, 9.0]},
+        "learner 0 to learner 1": {"at": [-0.5, 0, 1.5], "loss": [99.0, 99.0, 99.0]},
+    }
+    assert rises({"numbers": {"loss": 1.0}, "lines": lines}) == (3.0, 6.0)
+    assert all(map(math.isnan, rises({"numbers": {"loss": 1.0}, "lines": {}})))
+
+
+@pytest.mark.slow
+def test_all_runs_are_made_measured_and_shown(tmp_path: Path) -> None:
+    assert command.main(["--smoke", "--folder", str(tmp_path), "--jobs", "1"]) == 0
+    scale = smoke(tmp_path)
+    command.publish(scale)
+    page.write(scale)
+    made = page.measured(scale)
+    assert len(made.rows) == len(SMOKE.levels) * len(runs(SMOKE))
+    there = [row for row in made.rows if row.level == SMOKE.levels[0] and row.step > 0]
+    assert {row.arm for row in there} == set(ARMS)
+    for row in there:
+        assert row.loss <= row.level
+        assert math.isfinite(row.lambda_max)
+        assert (row.consensus_distance > 0) == (row.arm != SSGD) == math.isfinite(row.beyond)
+    assert not list(scale.runs.rglob("checkpoint"))
+    assert (scale.results / "flatness.png").stat().st_size > 1000
+    assert "Not run yet" not in page.path(scale).read_text(encoding="utf-8")
+    assert_table_is_enough(tmp_path, rows.TABLE, command.main, command.publish)
