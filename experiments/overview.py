@@ -22,7 +22,11 @@ from experiments.common.figures import new_figure, save
 from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
 from experiments.common.statistics import Criterion, share
-from experiments.common.survival import fit
+from experiments.common.survival import Cell, fit
+from experiments.fight import claims as fight
+from experiments.fight import page as fight_page
+from experiments.fight.methods import COMPLETE
+from experiments.fight.methods import SSGD as SYNCHRONOUS
 from experiments.methods import page as methods_page
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
@@ -107,9 +111,37 @@ def _survives(
     return verdict
 
 
+def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of rates and tuned methods, by the beginning of its statement."""
+    claims = (*fight.EDGE_CLAIMS, *fight.OVERALL)
+    (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
+
+    def verdict(scale: Scale) -> Verdict:
+        made = fight_page.measured(scale)
+        so_far = ("open", "begun; judged when all runs it is about are there")
+        return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
 DPSGD = (
     Entry("DPSGD bears larger rates than SSGD", larger_rates, "dpsgd"),
+    Entry("... fresh seeds, seven rates", by_fight("DPSGD with W = 11ᵀ/n bears"), "fight"),
+    Entry("... on a ring", by_fight("DPSGD on a ring bears larger"), "fight"),
+    Entry("... with one peer", by_fight("DPSGD with one peer bears larger"), "fight"),
+    Entry(
+        "... with a random neighbour",
+        by_fight("DPSGD with a random neighbour bears larger"),
+        "fight",
+    ),
     Entry("SSGD fails at α = 1", ssgd_fails, "dpsgd"),
+    Entry("... fresh seeds", by_fight("SSGD fails at the paper's"), "fight"),
+    Entry(
+        "DPSGD beats SSGD, both tuned: W = 11ᵀ/n", by_fight("DPSGD with W = 11ᵀ/n beats"), "fight"
+    ),
+    Entry("... on a ring", by_fight("DPSGD on a ring beats"), "fight"),
+    Entry("... with one peer", by_fight("DPSGD with one peer beats"), "fight"),
+    Entry("... with a random neighbour", by_fight("DPSGD with a random neighbour beats"), "fight"),
     Entry("DPSGD comes to 2.1 %", best_error, "dpsgd"),
     Entry("Its α_e is below 0.9 α early, by itself", early_rate, "dpsgd"),
     Entry("... and within 15 % of α late", late_rate, "dpsgd"),
@@ -201,6 +233,7 @@ def text(scale: Scale) -> str:
     lacking = [
         *(f"still to run: {line}" for line in account_page.missing(account_rows(scale))),
         *_noise_missing(scale),
+        *(f"still to run: {line}" for line in fight_page.missing(fight_page.measured(scale))),
         *(
             f"still to run: methods, {line}"
             for line in methods_page.missing(methods_page.measured(scale))
@@ -222,16 +255,25 @@ def write(scale: Scale) -> None:
 
 def publish(scale: Scale) -> None:
     """Draw its picture, if there are runs."""
-    if all(len(survivors(scale, name)) > 1 for name in ("dpsgd", "ssgd")):
+    if all(len(survivors_of(scale, name)) > 1 for name in FOUGHT):
         save(survival(scale), scale.results / PICTURE)
+
+
+FOUGHT = {COMPLETE: ("dpsgd", "DPSGD, W = 11ᵀ/n"), SYNCHRONOUS: ("ssgd", "SSGD")}
+"""What the picture shows: name in the fight, name in the paper's study, label."""
+
+
+def survivors_of(scale: Scale, name: str) -> list[Cell]:
+    """Survivors at each rate: of the fight's edge once it is whole, before that of Figure 2."""
+    return fight_page.measured(scale).curve(name) or survivors(scale, FOUGHT[name][0])
 
 
 def survival(scale: Scale) -> "Figure":
     """Share of runs that survive over alpha, with Wilson's intervals and logistic curves."""
     with new_figure(6.4, 3.4) as figure:
         axes = figure.subplots()
-        for place, (name, label) in enumerate((("dpsgd", "DPSGD, W = 11ᵀ/n"), ("ssgd", "SSGD"))):
-            cells = survivors(scale, name)
+        for place, (name, (_, label)) in enumerate(FOUGHT.items()):
+            cells = survivors_of(scale, name)
             alphas = np.array([cell.alpha for cell in cells])
             found = [share(cell.survived, cell.runs) for cell in cells]
             sides = [[f.value - f.low for f in found], [f.high - f.value for f in found]]

@@ -22,6 +22,9 @@ from experiments.date import claims as date_claims
 from experiments.date import page as date_page
 from experiments.dpsgd import claims as dpsgd_claims
 from experiments.dpsgd import page as dpsgd_page
+from experiments.fight import claims as fight_claims
+from experiments.fight import page as fight_page
+from experiments.fight.size import SMOKE as FIGHT
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
 from experiments.methods import claims as methods_claims
@@ -40,6 +43,7 @@ SPREADS = [
     for alpha in ACCOUNT.spread_alphas
     for claim in account_claims.spreads(alpha, ACCOUNT.topologies)
 ]
+FIGHTS = [claim for cell in FIGHT.cells for claim in fight_claims.of_cell(cell)]
 PAGES = {
     "README.md": (overview, [entry for all in overview.PAPERS.values() for entry in all]),
     "dpsgd.md": (dpsgd_page, dpsgd_claims.CLAIMS),
@@ -51,6 +55,7 @@ PAGES = {
     "adadamp.md": (adadamp_page, [*adadamp_claims.CLAIMS, *adadamp_claims.OF_SCHEDULES]),
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
+    "fight.md": (fight_page, [*fight_claims.EDGE_CLAIMS, *fight_claims.OVERALL, *FIGHTS]),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *network_claims.CLAIMS]),
 }
 TEXTS = [

@@ -1,0 +1,153 @@
+"""What the study is to decide, by criteria that were fixed before its runs were made.
+
+All intervals are of 95 %: yes if the whole interval meets the criterion, no if none of it does,
+open otherwise. They are not corrected for being many. The verdict on H1 is the first line of
+`EDGE_CLAIMS`, on H5 those of `OVERALL`; all others say where it comes from.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from experiments.common import survival
+from experiments.common.claims import Claim, Verdict
+from experiments.common.statistics import Criterion, Estimate, share
+from experiments.fight.groups import Measured, Term
+from experiments.fight.methods import COMPLETE, GRAPHS, METHODS, SSGD
+from experiments.fight.size import Cell, Size
+from gossip.errors import UserError
+
+MARGIN = 0.2
+"""Points of test error below which two tuned methods count as equally good."""
+STEP = 0.25
+"""Difference of two alpha_50 below which they count as the same: one step of the grid."""
+PAPER = 1.0
+"""The DPSGD paper's learning rate on MNIST."""
+
+
+def bears(ours: str, theirs: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
+    """The difference of their alpha_50, with a bootstrap's interval."""
+
+    def measured(made: Measured) -> Verdict:
+        cells = [made.curve(name) for name in (ours, theirs)]
+        if cells[0] is None or cells[1] is None:
+            return None
+        try:
+            found = survival.alpha_50_difference(cells[0], cells[1])
+        except UserError:
+            return "open", "half survive outside the rates that were run"
+        first, second = (survival.fit(each).alpha_50 for each in (cells[0], cells[1]))
+        return criterion.verdict(found), f"{first:.2f} - {second:.2f}: {signed(found)}"
+
+    return measured
+
+
+def survives(method: str, alpha: float, criterion: Criterion) -> Callable[[Measured], Verdict]:
+    """The share of its runs that survive a rate, with Wilson's interval."""
+
+    def measured(made: Measured) -> Verdict:
+        cells = made.curve(method)
+        if cells is None:
+            return None
+        (cell,) = (each for each in cells if each.alpha == alpha)
+        found = share(cell.survived, cell.runs)
+        text = f"{cell.survived} of {cell.runs}: [{found.low:.2f}, {found.high:.2f}]"
+        return criterion.verdict(found), text
+
+    return measured
+
+
+def errs(
+    terms: Callable[[Size], Sequence[Term]], criterion: Criterion
+) -> Callable[[Measured], Verdict]:
+    """A contrast of mean test errors, with Welch's interval.
+
+    Of survivors: a verdict for the side that lost more runs is open.
+    """
+
+    def measured(made: Measured) -> Verdict:
+        try:
+            found = made.contrast(terms(made.size))
+        except UserError:
+            return "open", "fewer than two runs of a method survived at its best rate"
+        if found is None:
+            return None
+        word, (ours, theirs) = criterion.verdict(found.estimate), found.lost
+        if (word == "yes" and ours > theirs) or (word == "no" and theirs > ours):
+            word = "open"
+        lost = f"; lost: {ours} and {theirs} runs" if ours or theirs else ""
+        return word, f"{signed(found.estimate)} points{lost}"
+
+    return measured
+
+
+def signed(found: Estimate) -> str:
+    """An estimate, each of its numbers with its sign."""
+    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def overall(method: str, size: Size) -> list[Term]:
+    """The mean over all cells of a method's difference from SSGD."""
+    return _mean(method, size.cells)
+
+
+def growth(method: str, size: Size) -> list[Term]:
+    """Its difference from SSGD at the largest batch minus that at the least."""
+    least, most = (f(cell.batch for cell in size.cells) for f in (min, max))
+    large = _mean(method, [cell for cell in size.cells if cell.batch == most])
+    small = _mean(method, [cell for cell in size.cells if cell.batch == least])
+    return [*large, *((cell, name, -weight) for cell, name, weight in small)]
+
+
+def _mean(method: str, cells: Sequence[Cell]) -> list[Term]:
+    weight = 1 / len(cells)
+    pairs = [[(cell, method, weight), (cell, SSGD, -weight)] for cell in cells]
+    return [term for pair in pairs for term in pair]
+
+
+def of_cell(cell: Cell) -> list[Claim[Measured]]:
+    """Each graph against SSGD in one cell."""
+    return [
+        Claim(f"{METHODS[name].label} beats SSGD", "difference of test errors below 0",
+              errs(lambda size, name=name: _mean(name, [cell]), Criterion(high=0.0)))
+        for name in GRAPHS
+    ]  # fmt: skip
+
+
+LOW, HIGH = Criterion(low=0.5), Criterion(high=0.5)
+SPARSE: tuple[str, ...] = tuple(name for name in GRAPHS if name != COMPLETE)
+
+EDGE_CLAIMS: tuple[Claim[Measured], ...] = (
+    *(
+        Claim(f"{METHODS[name].label} bears larger rates than SSGD",
+              "difference of α_50 above 0", bears(name, SSGD, Criterion(low=0.0)))
+        for name in GRAPHS
+    ),
+    *(
+        Claim(f"{METHODS[name].label} bears as large ones as W = 11ᵀ/n",
+              f"difference of α_50 above -{STEP}", bears(name, COMPLETE, Criterion(low=-STEP)))
+        for name in SPARSE
+    ),
+    Claim(f"SSGD fails at the paper's α = {PAPER:g}", "share that survives below 0.5",
+          survives(SSGD, PAPER, HIGH)),
+    Claim(f"... where {METHODS[COMPLETE].label} survives", "share that survives above 0.5",
+          survives(COMPLETE, PAPER, LOW)),
+)  # fmt: skip
+OVERALL: tuple[Claim[Measured], ...] = (
+    *(
+        Claim(f"{METHODS[name].label} beats SSGD, both tuned", "difference below 0",
+              errs(partial(overall, name), Criterion(high=0.0)))
+        for name in GRAPHS
+    ),
+    *(
+        Claim(f"{METHODS[name].label} is as good as SSGD, both tuned",
+              f"difference below {MARGIN} points",
+              errs(partial(overall, name), Criterion(high=MARGIN)))
+        for name in GRAPHS
+    ),
+    *(
+        Claim(f"{METHODS[name].label}: the larger the batch, the more",
+              "difference at nB = 8000 minus that at 500 below 0",
+              errs(partial(growth, name), Criterion(high=0.0)))
+        for name in GRAPHS
+    ),
+)  # fmt: skip
