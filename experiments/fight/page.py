@@ -39,14 +39,15 @@ which is not judged, with rates {rates} (a fourth of them with momentum); the gr
 of two at an end as long as the best validation error is there, so the error has risen on both sides
 of the best. That rate goes through {seeds} other seeds. Differences are of test errors at the end,
 in points, with Welch's interval, over runs that survived; a verdict for the side that lost more of
-them is open. *As good* is: less than {margin:g} points worse. "Both tuned" is the mean over the six
-cells.
+them is open. That one seed chose the rates is not in the intervals. *As good* is: less than
+{margin:g} points worse. *Both tuned* is the mean over the six cells.
 
 Cut for two cores: MNIST and one small net; one tuning seed; {edge_steps:,} steps, {samples:,}
 samples; SSGD\\* is not in it ([DPSGD's page](dpsgd.md) has it); of the paper's sweeps of rate and
-batch there are the trials below, on MNIST in the place of ImageNet and speech. One run is 15 to
-60 core seconds, so all of the edge ({edge_runs} runs) is about 5 core hours and all of the fight
-(some {fight_runs} runs) about 5.
+batch there are the trials below, on MNIST in the place of ImageNet and speech. A run is 17 to 30
+core seconds on a quiet core, so all of the edge ({edge_runs} runs) is about 4 core hours and all of
+the fight (some {fight_runs} runs) about 3. The edge begins with {first} seeds of all methods; then
+SSGD and W = 11ᵀ/n, then the others.
 
 Commands: `python -m experiments.fight` makes the runs, in `runs/experiments/fight`, and goes on
 where it was stopped; `--parts edge` or `--parts fight` makes one half. `python -m
@@ -123,6 +124,7 @@ def _head(size: Size) -> str:
         rates=", ".join(f"{alpha:g}" for alpha in size.rates),
         seeds=len(size.seeds),
         margin=MARGIN,
+        first=size.first,
         edge_runs=len(METHODS) * len(size.alphas) * len(size.edge_seeds),
         fight_runs=len(METHODS) * len(size.cells) * (len(size.rates) + len(size.seeds)),
     )
