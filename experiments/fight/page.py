@@ -42,8 +42,9 @@ in points, with Welch's interval, over runs that survived; a verdict for the sid
 them is open. That one seed chose the rates is not in the intervals. *As good* is: less than
 {margin:g} points worse. *Both tuned* is the mean over the six cells.
 
-Cut for two cores: MNIST and one small net; one tuning seed; {edge_steps:,} steps, {samples:,}
-samples; SSGD\\* is not in it ([DPSGD's page](dpsgd.md) has it); of the paper's sweeps of rate and
+Cut for two cores: MNIST and one small net; five learners, of which a ring already joins each with
+half of the others; one tuning seed; {edge_steps:,} steps, {samples:,} samples; SSGD\\* is not in it
+([DPSGD's page](dpsgd.md) has it); of the paper's sweeps of rate and
 batch there are the trials below, on MNIST in the place of ImageNet and speech. A run is 17 to 30
 core seconds on a quiet core, so all of the edge ({edge_runs} runs) is about 4 core hours and all of
 the fight (some {fight_runs} runs) about 3. The edge begins with {first} seeds of all methods; then

@@ -34,18 +34,18 @@ def drawn(rng: np.random.Generator, half: float, steepness: float) -> list[survi
 
 
 @pytest.mark.parametrize(
-    ("ours", "least", "most"),
-    [(1.2, 0.0, 0.1), (1.45, 0.7, 1.0), (1.6, 0.95, 1.0)],
+    ("ours", "theirs", "least", "most"),
+    [(1.2, 1.2, 0.0, 0.1), (1.6, 1.45, 0.3, 0.8), (1.6, 1.2, 0.95, 1.0)],
 )
-def test_twenty_seeds_at_seven_rates_tell_two_curves_apart(ours, least, most, monkeypatch):
+def test_twenty_seeds_at_seven_rates_tell_two_curves_apart(ours, theirs, least, most, monkeypatch):
     monkeypatch.setattr(survival, "RESAMPLES", 400)
     rng, studies, hits, said = np.random.default_rng(2), 60, 0, 0
     for study in range(studies):
-        pair = drawn(rng, ours, 8.0), drawn(rng, 1.2, 8.0)
+        pair = drawn(rng, ours, 8.0), drawn(rng, theirs, 8.0)
         if not all(map(survival.both_sides, pair)):
             continue  # open
         found = survival.alpha_50_difference(*pair, seed=study)
-        hits += found.low <= ours - 1.2 <= found.high
+        hits += found.low <= ours - theirs <= found.high
         said += Criterion(low=0.0).verdict(found) == "yes"
     assert hits / studies > 0.88
     assert least <= said / studies <= most
