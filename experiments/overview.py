@@ -4,9 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from experiments.account import claims as account
 from experiments.account import page as account_page
@@ -18,20 +15,18 @@ from experiments.adadamp import page as adadamp_page
 from experiments.adadamp.size import FULL, IMAGES, studies
 from experiments.common import tables
 from experiments.common.claims import Verdict
-from experiments.common.figures import new_figure, save
+from experiments.common.figures import save
 from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
-from experiments.common.statistics import Criterion, share
-from experiments.common.survival import Cell, fit
+from experiments.common.statistics import Criterion
 from experiments.fight import claims as fight
 from experiments.fight import page as fight_page
-from experiments.fight.methods import COMPLETE
-from experiments.fight.methods import SSGD as SYNCHRONOUS
 from experiments.methods import page as methods_page
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
 from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
 from experiments.noise.groups import Measured
+from experiments.overview_picture import survival, survival_curves
 from experiments.overview_text import COSTS, DISAGREE, HEAD, REFEREE, UNFINISHED
 from experiments.reread import (
     best_error,
@@ -41,7 +36,6 @@ from experiments.reread import (
     late_rate,
     ssgd_fails,
     ssgd_star,
-    survivors,
 )
 from experiments.reread_rivals import (
     date_at_the_large_batch,
@@ -51,9 +45,6 @@ from experiments.reread_rivals import (
     rivals,
     state_aware,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PICTURE = "overview.png"
 
@@ -255,39 +246,9 @@ def write(scale: Scale) -> None:
 
 def publish(scale: Scale) -> None:
     """Draw its picture, if there are runs."""
-    if all(len(survivors_of(scale, name)) > 1 for name in FOUGHT):
-        save(survival(scale), scale.results / PICTURE)
-
-
-FOUGHT = {COMPLETE: ("dpsgd", "DPSGD, W = 11ᵀ/n"), SYNCHRONOUS: ("ssgd", "SSGD")}
-"""What the picture shows: name in the fight, name in the paper's study, label."""
-
-
-def survivors_of(scale: Scale, name: str) -> list[Cell]:
-    """Survivors at each rate: of the fight's edge once it is whole, before that of Figure 2."""
-    return fight_page.measured(scale).curve(name) or survivors(scale, FOUGHT[name][0])
-
-
-def survival(scale: Scale) -> "Figure":
-    """Share of runs that survive over alpha, with Wilson's intervals and logistic curves."""
-    with new_figure(6.4, 3.4) as figure:
-        axes = figure.subplots()
-        for place, (name, (_, label)) in enumerate(FOUGHT.items()):
-            cells = survivors_of(scale, name)
-            alphas = np.array([cell.alpha for cell in cells])
-            found = [share(cell.survived, cell.runs) for cell in cells]
-            sides = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
-            shifted = alphas + 0.01 * (2 * place - 1)
-            values = [f.value for f in found]
-            axes.errorbar(
-                shifted, values, yerr=sides, fmt="o", color=f"C{place}", capsize=3, label=label
-            )
-            fine = np.linspace(alphas.min() * 0.75, alphas.max() * 1.1, 100)
-            axes.plot(fine, fit(cells).at(fine), color=f"C{place}")
-        axes.set_xlabel("learning rate α")
-        axes.set_ylabel("share of runs that survive")
-        axes.legend()
-    return figure
+    curves = survival_curves(scale)
+    if all(len(cells) > 1 for cells in curves.values()):
+        save(survival(curves), scale.results / PICTURE)
 
 
 def _cells(entry: Entry, scale: Scale) -> list[str]:
