@@ -104,7 +104,7 @@ def _survives(
 
 def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
     """A criterion of the study of rates and tuned methods, by the beginning of its statement."""
-    claims = (*fight.EDGE_CLAIMS, *fight.OVERALL)
+    claims = (*fight.EDGE_CLAIMS, *fight.OVERALL, *fight.DOUBLED)
     (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
 
     def verdict(scale: Scale) -> Verdict:
@@ -133,6 +133,12 @@ DPSGD = (
     Entry("... on a ring", by_fight("DPSGD on a ring beats"), "fight"),
     Entry("... with one peer", by_fight("DPSGD with one peer beats"), "fight"),
     Entry("... with a random neighbour", by_fight("DPSGD with a random neighbour beats"), "fight"),
+    Entry("Batch and rate times 32, SSGD fails", by_fight("SSGD fails at the largest"), "fight"),
+    Entry(
+        "... where DPSGD with a random neighbour does not",
+        by_fight("... where DPSGD with a random neighbour"),
+        "fight",
+    ),
     Entry("DPSGD comes to 2.1 %", best_error, "dpsgd"),
     Entry("Its α_e is below 0.9 α early, by itself", early_rate, "dpsgd"),
     Entry("... and within 15 % of α late", late_rate, "dpsgd"),
@@ -224,7 +230,7 @@ def text(scale: Scale) -> str:
     lacking = [
         *(f"still to run: {line}" for line in account_page.missing(account_rows(scale))),
         *_noise_missing(scale),
-        *(f"still to run: {line}" for line in fight_page.missing(fight_page.measured(scale))),
+        *_fight_missing(scale),
         *(
             f"still to run: methods, {line}"
             for line in methods_page.missing(methods_page.measured(scale))
@@ -266,6 +272,11 @@ def _noise_missing(scale: Scale) -> list[str]:
     planned = sum(len(made.size.seeds) * len(ARMS) for made in cells)
     done = len(cells[0].rows)
     return [] if done >= planned else [f"still to run: noise, {planned - done} of {planned} runs"]
+
+
+def _fight_missing(scale: Scale) -> list[str]:
+    left = sum(fight_page.left(fight_page.measured(scale)).values())
+    return [f"still to run: fight, {left:,} runs, more if its grids grow"] if left else []
 
 
 def _costs(scale: Scale) -> str:

@@ -86,7 +86,8 @@ REFEREE = "## What a referee asked for\n\n" + markdown(
             "H5",
             "rates from far below the edge, batches, momentum",
             "[fight](fight.md): each method at its best rate, grids that grow until both sides "
-            "fall, ten seeds that tuned nothing, criteria before runs; state said there",
+            "fall, ten seeds that tuned nothing; batch and rate doubled as in the paper's tables; "
+            "criteria before runs; how many of them are made is said there",
         ),
         (
             "H6",

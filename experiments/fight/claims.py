@@ -11,9 +11,10 @@ from functools import partial
 from experiments.common import survival
 from experiments.common.claims import Claim, Verdict
 from experiments.common.statistics import Criterion, Estimate, share
-from experiments.fight.groups import Measured, Term
+from experiments.fight.doubling import doubled
+from experiments.fight.groups import Contrast, Measured, Term, contrast
 from experiments.fight.methods import COMPLETE, GRAPHS, METHODS, SSGD
-from experiments.fight.size import Cell, Size
+from experiments.fight.size import FULL, Cell, Size
 from gossip.errors import UserError
 
 MARGIN = 0.2
@@ -49,11 +50,15 @@ def survives(method: str, alpha: float, criterion: Criterion) -> Callable[[Measu
         if cells is None:
             return None
         (cell,) = (each for each in cells if each.alpha == alpha)
-        found = share(cell.survived, cell.runs)
-        text = f"{cell.survived} of {cell.runs}: [{found.low:.2f}, {found.high:.2f}]"
-        return criterion.verdict(found), text
+        return _share(cell.survived, cell.runs, criterion)
 
     return measured
+
+
+def _share(survived: int, runs: int, criterion: Criterion) -> Verdict:
+    found = share(survived, runs)
+    text = f"{survived} of {runs}: [{found.low:.2f}, {found.high:.2f}]"
+    return criterion.verdict(found), text
 
 
 def errs(
@@ -69,13 +74,44 @@ def errs(
             found = made.contrast(terms(made.size))
         except UserError:
             return "open", "fewer than two runs of a method survived at its best rate"
-        if found is None:
+        return None if found is None else _word(found, criterion)
+
+    return measured
+
+
+def _word(found: Contrast, criterion: Criterion) -> Verdict:
+    word, (ours, theirs) = criterion.verdict(found.estimate), found.lost
+    if (word == "yes" and ours > theirs) or (word == "no" and theirs > ours):
+        word = "open"
+    lost = f"; lost: {ours} and {theirs} runs" if ours or theirs else ""
+    return word, f"{signed(found.estimate)} points{lost}"
+
+
+def bears_doubling(method: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
+    """The share that survives the largest batch at its rate, with Wilson's interval."""
+
+    def measured(made: Measured) -> Verdict:
+        found = made.doubled(method, *doubled(made.size)[-1])
+        if len(found) < len(made.size.doubling_seeds):
             return None
-        word, (ours, theirs) = criterion.verdict(found.estimate), found.lost
-        if (word == "yes" and ours > theirs) or (word == "no" and theirs > ours):
-            word = "open"
-        lost = f"; lost: {ours} and {theirs} runs" if ours or theirs else ""
-        return word, f"{signed(found.estimate)} points{lost}"
+        return _share(sum(row.survived for row in found), len(found), criterion)
+
+    return measured
+
+
+def better_halved(ours: str, theirs: str) -> Callable[[Measured], Verdict]:
+    """The difference of test errors at the largest batch, each at the largest rate it survives."""
+
+    def measured(made: Measured) -> Verdict:
+        first, second = made.halved(ours), made.halved(theirs)
+        if first is None or second is None:
+            return None
+        try:
+            found = contrast([first, second], [1.0, -1.0])
+        except UserError:
+            return "open", "a method survives none of the rates"
+        said, numbers = _word(found, Criterion(high=0.0)) or ("open", "")
+        return said, f"α = {first[0].alpha:g} and {second[0].alpha:g}: {numbers}"
 
     return measured
 
@@ -149,5 +185,19 @@ OVERALL: tuple[Claim[Measured], ...] = (
               "difference at nB = 8000 minus that at 500 below 0",
               errs(partial(growth, name), Criterion(high=0.0)))
         for name in GRAPHS
+    ),
+)  # fmt: skip
+DOUBLED: tuple[Claim[Measured], ...] = (
+    Claim("SSGD fails at the largest batch with the rate in proportion",
+          "share that survives below 0.5", bears_doubling(SSGD, HIGH)),
+    *(
+        Claim(f"... where {METHODS[name].label} survives", "share that survives above 0.5",
+              bears_doubling(name, LOW))
+        for name in FULL.doubling if name != SSGD
+    ),
+    *(
+        Claim(f"With the rate halved until most survive, {METHODS[name].label} beats SSGD",
+              "difference of test errors below 0", better_halved(name, SSGD))
+        for name in FULL.doubling if name != SSGD
     ),
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 The edge: twenty seeds at each of seven rates. The fight, for three batches, with momentum and
 without: trials on one seed over a grid that grows until the error rises at both ends, then ten
-other seeds at the rate that they choose.
+other seeds at the rate that they choose. The tables: batch and rate doubled together, as the paper
+does it, and the rate halved again at the largest batch.
 """
 
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from experiments.common import kept
 from experiments.common.command import Options, each_part
 from experiments.common.figures import save
 from experiments.common.scale import Scale
-from experiments.fight import rows
+from experiments.fight import doubling, rows
 from experiments.fight.page import measured
 from experiments.fight.pictures import pictures
-from experiments.fight.plan import EDGE, PARTS, STUDY, edge, fight
+from experiments.fight.plan import EDGE, FIGHT, PARTS, STUDY, edge, fight
 from experiments.fight.size import study
 from gossip.config import Config
 from gossip.errors import one_of
@@ -30,7 +31,8 @@ class Command(Options):
     """Make the runs of the fight, or go on with them; experiments.publish shows them."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
-    """Survival over the learning rate; all methods, each at its best rate."""
+    """Survival over the learning rate; each method at its best rate; the paper's recipe as the
+    batch grows."""
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
@@ -41,8 +43,8 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
     """
     one_of(dict.fromkeys(PARTS), part, "part")
     size = study(scale)
-    if part == EDGE:
-        _make(edge(size), scale, jobs)
+    if part != FIGHT:
+        _make(edge(size) if part == EDGE else doubling.runs(size), scale, jobs)
         return
     for cell in size.cells:
         made = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from experiments.common import statistics, survival
 from experiments.common.statistics import Estimate
+from experiments.fight import doubling
 from experiments.fight.methods import METHODS
 from experiments.fight.plan import EDGE, ErrorOf, at_edge, chosen, fight, key
 from experiments.fight.rows import Row, known
@@ -73,15 +74,24 @@ class Measured:
         groups = [self.tuned(cell, method) for cell, method, _ in terms]
         if any(len(group) < len(self.size.seeds) for group in groups):
             return None
-        weights = [weight for *_, weight in terms]
-        kept = [[100 * row.test_error for row in group if row.survived] for group in groups]
-        found = statistics.contrast(kept, weights)
-        lost = [len(group) - len(alive) for group, alive in zip(groups, kept, strict=True)]
-        of = [
-            sum(count for count, w in zip(lost, weights, strict=True) if w * sign > 0)
-            for sign in (1, -1)
-        ]
-        return Contrast(found, (of[0], of[1]))
+        return contrast(groups, [weight for *_, weight in terms])
+
+    def doubled(self, method: str, batch: int, alpha: float) -> list[Row]:
+        """The runs so far of the paper's recipe, at a batch and a rate."""
+        wanted = {doubling.key(method, batch, alpha, s) for s in self.size.doubling_seeds}
+        return [row for row in self.rows if row.key in wanted]
+
+    def halved(self, method: str) -> list[Row] | None:
+        """At the largest batch, the largest rate that more than half survive.
+
+        None while runs are missing, empty if there is no such rate.
+        """
+        planned = len(self.size.doubling_seeds)
+        groups = [self.doubled(method, *cell) for cell in doubling.halved(self.size)]
+        if any(len(group) < planned for group in groups):
+            return None
+        alive = (g for g in groups if 2 * sum(row.survived for row in g) > planned)
+        return next(alive, [])
 
     def left(self, cell: Cell) -> int:
         """How many runs of a cell are to come, were no grid to grow any more."""
@@ -92,6 +102,22 @@ class Measured:
     def count(self, part: str) -> int:
         """How many runs of a part there are."""
         return sum(row.part == part for row in self.rows)
+
+
+def contrast(groups: Sequence[Sequence[Row]], weights: Sequence[float]) -> Contrast:
+    """Weighted sum of the mean test errors of the groups' survivors, in points.
+
+    Raises:
+        UserError: fewer than two runs of a group survived.
+    """
+    kept = [[100 * row.test_error for row in group if row.survived] for group in groups]
+    found = statistics.contrast(kept, weights)
+    lost = [len(group) - len(alive) for group, alive in zip(groups, kept, strict=True)]
+    of = [
+        sum(count for count, w in zip(lost, weights, strict=True) if w * sign > 0)
+        for sign in (1, -1)
+    ]
+    return Contrast(found, (of[0], of[1]))
 
 
 def half(cells: Sequence[survival.Cell]) -> Estimate | None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 
+from experiments.fight import doubling
 from experiments.fight.methods import COMPLETE, METHODS, SSGD
 from experiments.fight.size import Cell, Size
 from gossip.config import Averaging, Config, Data, Monitoring, Rate
@@ -10,7 +11,7 @@ from gossip.config import Averaging, Config, Data, Monitoring, Rate
 STUDY = "fight"
 """Name of the folder that the runs lie in."""
 EDGE, FIGHT = "edge", "fight"
-PARTS = (EDGE, FIGHT)
+PARTS = (EDGE, FIGHT, doubling.TABLES)
 
 ErrorOf = Callable[[str], float | None]
 """Final validation error of a run by its name, infinite if it has none; None: not run."""
@@ -63,7 +64,7 @@ def fight(cell: Cell, size: Size, error: ErrorOf) -> dict[str, Config]:
 def names(size: Size, error: ErrorOf) -> list[str]:
     """The names of all runs that can be named by now."""
     cells = (name for cell in size.cells for name in fight(cell, size, error))
-    return [*edge(size), *cells]
+    return [*edge(size), *cells, *doubling.runs(size)]
 
 
 def tried(cell: Cell, method: str, size: Size, error: ErrorOf) -> tuple[float, ...]:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from experiments.common import kept, tables
 from experiments.common.scale import Scale
+from experiments.fight.doubling import TABLES
 from experiments.fight.plan import EDGE, FIGHT, STUDY, ErrorOf, names
 from experiments.fight.size import Size, study
 from gossip.report import Run, load_runs
 from gossip.runs import sweep
 
 TABLE = "fight.csv"
+PLACE = {EDGE: 0, TABLES: 1, FIGHT: 2}
+"""How many words of a run's name stand between its part and its method."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ def row_of(run: Run, size: Size) -> Row:
     return Row(
         key=run.folder.name,
         part=part,
-        method="-".join(words[:-2] if part == EDGE else words[2:-2]),
+        method="-".join(words[PLACE[part] : -2]),
         batch=run.setting("batch_size") * size.learners,
         momentum=run.setting("momentum"),
         alpha=run.setting("lr"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from experiments.common.scale import Scale
+from experiments.fight.methods import COMPLETE, SSGD
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,18 @@ class Size:
     seeds: tuple[int, ...] = tuple(range(320, 330))
     """Of the runs at the rates that the trials choose."""
 
+    doubling: tuple[str, ...] = (SSGD, COMPLETE, "matching")
+    """Methods whose batch and rate are doubled."""
+    least_batch: int = 250
+    least_rate: float = 0.1
+    """The paper's, for 256."""
+    factors: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    """By which both are multiplied."""
+    halvings: int = 5
+    """Of the largest rate, at the largest batch."""
+    doubling_samples: int = 1_200_000
+    doubling_seeds: tuple[int, ...] = tuple(range(331, 341))
+
     def grid(self, cell: Cell) -> tuple[float, ...]:
         """The rates that every method of a cell is tried with."""
         factor = 0.25 if cell.momentum else 1.0
@@ -88,6 +101,11 @@ SMOKE = Size(
     rates=(0.2,),
     further=1,
     seeds=(320, 321),
+    least_batch=60,
+    factors=(1,),
+    halvings=1,
+    doubling_samples=480,
+    doubling_seeds=(331, 332),
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from experiments.common import statistics, survival
 from experiments.common.scale import smoke
 from experiments.common.statistics import Criterion
-from experiments.fight import claims, command, page, plan, rows
+from experiments.fight import claims, command, doubling, page, plan, rows
 from experiments.fight.groups import Measured
 from experiments.fight.methods import COMPLETE, GRAPHS, METHODS, SSGD
 from experiments.fight.plan import EDGE, FIGHT, chosen, fight, key, tried
@@ -122,7 +122,8 @@ def test_nothing_is_chosen_before_all_trials_are_there():
 
 
 def test_no_seed_that_tuned_anything_is_judged_and_none_is_in_both_parts():
-    assert len({FULL.tuning_seed, *FULL.seeds, *FULL.edge_seeds}) == 1 + 10 + 20
+    parts = (FULL.seeds, FULL.edge_seeds, FULL.doubling_seeds)
+    assert len({FULL.tuning_seed}.union(*parts)) == 1 + sum(map(len, parts))
 
 
 def test_methods_differ_in_algorithm_and_graph_alone_and_see_equally_many_samples():
@@ -221,6 +222,45 @@ def test_the_overall_verdict_is_on_the_mean_of_the_cells():
     assert grown.estimate.value == pytest.approx(0.1 * (2.5 - 3.5))
 
 
+def test_batch_and_rate_are_doubled_together_and_the_rate_is_halved():
+    made = doubling.doubled(FULL)
+    assert {alpha / batch for batch, alpha in made} == {0.1 / 250}
+    assert made[-1] == (8000, 3.2)
+    assert [alpha for _, alpha in doubling.halved(FULL)] == [3.2, 1.6, 0.8, 0.4, 0.2, 0.1]
+    found = doubling.runs(FULL)
+    assert len(found) == 11 * 3 * 10
+    assert {c.steps * c.data.batch_size * c.gossip.learners for c in found.values()} == {1_200_000}
+
+
+def halved_rows(method: str, survivors: list[int], error: float) -> list[Row]:
+    """Runs at the largest batch; so many survive each rate, from the largest down."""
+    return [
+        Row(key=doubling.key(method, batch, alpha, s), part=doubling.TABLES, method=method,
+            batch=batch, momentum=0.9, alpha=alpha, seed=s, steps=1, verdict="converged",
+            survived=i < k, test_error=error + 1e-4 * i)
+        for (batch, alpha), k in zip(doubling.halved(FULL), survivors, strict=True)
+        for i, s in enumerate(FULL.doubling_seeds)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "fails", "beats"),
+    [([10] * 6, [0, 0, 0, 10, 10, 10], "yes", "yes"), ([5, 10, 9, 9, 9, 9], [10] * 6, "no", "yes"),
+     ([0, 6, 9, 9, 9, 9], [10] * 6, "no", "open"), ([0] * 6, [5] * 6, "open", "open")],
+)  # fmt: skip
+def test_methods_are_compared_at_the_largest_rate_that_most_runs_survive(
+    ours, theirs, fails, beats
+):
+    rows = [*halved_rows(COMPLETE, ours, 0.02), *halved_rows(SSGD, theirs, 0.03)]
+    made = Measured(FULL, rows)
+    said = (
+        claims.bears_doubling(SSGD, Criterion(high=0.5))(made),
+        claims.better_halved(COMPLETE, SSGD)(made),
+    )
+    assert [verdict and verdict[0] for verdict in said] == [fails, beats]
+    assert claims.better_halved(COMPLETE, SSGD)(Measured(FULL, rows[:-1])) is None
+
+
 @pytest.mark.slow
 def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     assert command.main(["--smoke", "--folder", str(tmp_path), "--jobs", "1"]) == 0
@@ -231,6 +271,7 @@ def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     assert page.missing(made) == []
     edge = len(METHODS) * len(SMOKE.alphas) * len(SMOKE.edge_seeds)
     assert made.count(EDGE) == edge
+    assert made.count(doubling.TABLES) == len(doubling.runs(SMOKE))
     assert all(len(made.tuned(c, m)) == len(SMOKE.seeds) for c in SMOKE.cells for m in METHODS)
     assert {row.method for row in made.rows} == {SSGD, *GRAPHS}
     for name in ("fight_edge.png", "fight.png"):
