@@ -122,7 +122,7 @@ def test_a_step_is_that_of_least_squares_and_the_error_1_minus_r2(targets):
 
 def test_a_loss_of_ones_own_beside_mse_and_the_loop_beside_the_batch():
     own, default = study(loss="own_numbers:square", steps=6), study(steps=6)
-    default.task.engine = "loop"
+    default.task._gradients.engine = "loop"
     (one, rows), (other, expected) = walked(own), walked(default)
     torch.testing.assert_close(one.state.x, other.state.x, rtol=1e-12, atol=1e-12)
     for name in ("alpha_e", "delta_s", "delta2_hessian", "test_error"):

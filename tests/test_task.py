@@ -89,7 +89,7 @@ def test_squares_of_a_shared_row_are_those_of_each_learners_gradient(
     build, options = SMALL[name]
     shared = digits_task(build, engine=engine, **options)
     x, inputs, labels = rows_and_batch(shared)
-    monkeypatch.setattr("gossip.task.task.ROWS_AT_ONCE", at_once * shared.d)
+    monkeypatch.setattr("gossip.task.row_gradients.ROWS_AT_ONCE", at_once * shared.d)
     values, losses, squares = shared.gradient(x[:1], inputs, labels, squares=True)
     each = [
         shared.gradient(x[:1], inputs[j : j + 1], labels[j : j + 1], squares=True)
@@ -184,7 +184,7 @@ def test_hessian_vector_products_are_the_dense_hessians(activation):
         shapes = {
             layer.name: row[layer.start : layer.stop].view(layer.shape) for layer in task.layers
         }
-        return task._loss(shapes, inputs, labels)
+        return task._model.loss(shapes, inputs, labels)
 
     dense = torch.autograd.functional.hessian(loss, x)
     vectors = torch.from_numpy(np.random.default_rng(0).standard_normal((3, task.d)))

@@ -30,7 +30,9 @@ def loss(task, row, inputs, labels):
     parameters = {
         layer.name: row[layer.start : layer.stop].view(layer.shape) for layer in task.layers
     }
-    return nn.functional.cross_entropy(functional_call(task._model, parameters, (inputs,)), labels)
+    return nn.functional.cross_entropy(
+        functional_call(task._model.module, parameters, (inputs,)), labels
+    )
 
 
 def dense_hessian(task, row, inputs, labels):
