@@ -7,6 +7,8 @@ from contextlib import contextmanager, nullcontext
 
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What is imported and collected stays: to look through it for garbage takes a tenth of its time.
+gc.disable()
 
 import pytest
 from hypothesis import settings
@@ -25,8 +27,8 @@ def pytest_configure():
 
 def pytest_collection_finish():
     """What was imported stays: to look through it takes each collection a CPU second."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
