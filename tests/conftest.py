@@ -7,13 +7,14 @@ from contextlib import contextmanager, nullcontext
 
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# What is imported and collected stays: to look through it for garbage takes a tenth of its time.
-gc.disable()
 
 import pytest
 from hypothesis import settings
 
 from tests.machine import SPARE, slowness
+
+# What is imported and collected stays: to look through it for garbage takes a tenth of its time.
+gc.disable()
 
 # A shared machine may stall at any moment: time says nothing about correctness here.
 settings.register_profile("gossip", deadline=None)
