@@ -41,8 +41,8 @@ MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 """The files with tests for 16 processes, each of which would import the others for nothing."""
 POLITE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
 """Processes that wait give their core away, also where there are cores for all of a job: others
-want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53. Faults are met by jobs
-that wait as those of users do."""
+want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53. A few fault tests start
+jobs that wait as those of users do, `tests.faults.jobs.AS_USERS`."""
 WITHOUT_GLOO = ("-k", "not gloo and not groups")
 """Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
 
@@ -124,11 +124,10 @@ def run(part: Part, more: list[str]) -> Result:
     """Run a part to its end, showing what it prints."""
     print(f"\n== {part.name}: {' '.join(part.command)}", flush=True)
     begun = time.monotonic()
-    environment = os.environ if "faults" in part.name else POLITE | os.environ
     process = subprocess.Popen(
         [*part.command, *more],
         cwd=ROOT,
-        env=environment,
+        env=POLITE | os.environ,
         stdout=subprocess.PIPE,
         text=True,
         errors="replace",
