@@ -13,6 +13,9 @@ from hypothesis import settings
 
 from tests.machine import SPARE, slowness
 
+# What is imported and collected stays: to look through it for garbage takes a tenth of its time.
+gc.disable()
+
 # A shared machine may stall at any moment: time says nothing about correctness here.
 settings.register_profile("gossip", deadline=None)
 settings.load_profile("gossip")
@@ -25,8 +28,8 @@ def pytest_configure():
 
 def pytest_collection_finish():
     """What was imported stays: to look through it takes each collection a CPU second."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from gossip.errors import UserError
 from gossip.runs import sweep
 from gossip.storage import folder as run_folder
 from tests.machine import patience
+from tests.start import PYTHONPATH
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow  # starts processes
@@ -88,7 +89,12 @@ def test_a_stopped_sweep_keeps_what_is_finished(tmp_path: Path, signum: int) -> 
     # A test run in the background ignores Ctrl-C, and its children would inherit that.
     hears = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.PIPE, process_group=0, preexec_fn=hears
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": PYTHONPATH},
+        stderr=subprocess.PIPE,
+        process_group=0,
+        preexec_fn=hears,
     ) as process:
         while not sweep.finished(tmp_path / "runs" / fig2.STUDY):
             assert process.poll() is None

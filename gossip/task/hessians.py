@@ -31,6 +31,8 @@ def hessian_vectors(
         refuse_ends(flat)
     products = []
     for v in vectors:
-        parts = torch.autograd.grad(flat, leaves, v, retain_graph=True, materialize_grads=True)
+        # Of the scalar g v: asked for the gradient of a vector, torch imports sympy.
+        along = flat @ v
+        parts = torch.autograd.grad(along, leaves, retain_graph=True, materialize_grads=True)
         products.append(torch.cat([dense(p).reshape(-1) for p in parts]))
     return torch.stack(products)

@@ -10,6 +10,7 @@ from gossip.task.layers import Layer
 from tests.problems import complete, optimizer, quadratic
 
 N, D, LR, STD = 5, 4, 0.1, 0.3
+W = complete(N)
 LAYERS = (Layer("w", 0, D, torch.Size((2, 2))),)
 
 
@@ -20,7 +21,7 @@ def star(mode: str, *, std: float = STD, seed: int = 0) -> SsgdStar:
 def walk(algorithm, gradient, steps: int):
     state = algorithm.init(torch.ones(D, dtype=torch.float64), N)
     for _ in range(steps):
-        state, step = algorithm.step(state, gradient, complete(N), lambda *_: LR, Stacked(N))
+        state, step = algorithm.step(state, gradient, W, lambda *_: LR, Stacked(N))
         yield step, state
 
 

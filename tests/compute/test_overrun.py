@@ -25,6 +25,7 @@ from gossip.task import Task
 from gossip.task.numerics import Numerics
 from gossip.task.overrun import VECTOR, Watch
 from tests.problems import ArraySamples
+from tests.start import PYTHONPATH
 
 FEW = 4
 """Channels, fewer than in a vector."""
@@ -169,7 +170,7 @@ def run(*options: str) -> "subprocess.CompletedProcess[str]":
     )
     return subprocess.run(
         [sys.executable, "-m", *command.split(), *options],
-        env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=300,

@@ -20,6 +20,7 @@ import pytest
 
 from gossip.launch import mpirun as launch
 from tests.machine import patience
+from tests.start import PYTHONPATH
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
 NEED_MPI = [
@@ -30,6 +31,12 @@ NEED_MPI = [
 ]
 
 ROOT = Path(__file__).parents[2]
+AS_USERS = {
+    "PYTHONPATH": str(ROOT),
+    "MPIR_CVAR_ENABLE_HEAVY_YIELD": None,
+    "OMPI_MCA_mpi_yield_when_idle": None,
+}
+"""For a job that has all of torch, and whose processes wait as they would without `make test`."""
 SHARED_MEMORY = Path("/dev/shm")
 START_SECONDS = 40.0
 END_SECONDS = 10.0
@@ -77,7 +84,8 @@ class Ended:
 class Job:
     """A job that has been started, with its output in a file (a pipe could fill up)."""
 
-    def __init__(self, folder: Path, command: list[str], **environment: str) -> None:
+    def __init__(self, folder: Path, command: list[str], **more: str | None) -> None:
+        """Start it; of `more` of its environment None is left away."""
         self.folder = folder
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
         # What gossip.launch sets, so that a plain mpirun works as root on a few cores, too.
@@ -86,10 +94,11 @@ class Job:
             **launch.environment_for(kind, clean),
             "JOB_FOLDER": str(folder),
             "JOB_LEARNERS": str(2 * NUM_PROCESSES),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": PYTHONPATH,
             "TMPDIR": str(folder),  # a killed Open MPI leaves something that stops another's start
-            **environment,
+            **more,
         }
+        environment = {name: value for name, value in environment.items() if value is not None}
         with (folder / "output").open("wb") as output:
             self.process = subprocess.Popen(
                 command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=folder

@@ -17,7 +17,7 @@ import torch
 from gossip.checkpoint import Snapshot, Writer, newest, read
 from gossip.comm.stacked import Stacked
 from gossip.storage import glance
-from tests.faults.jobs import Job, left_behind, pid_of, remove_unused, shared_memory, wait_for
+from tests.faults.jobs import ROOT, Job, left_behind, pid_of, remove_unused, shared_memory, wait_for
 
 OPTIONS = shlex.split(
     "--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1 --algorithm dpsgd"
@@ -33,7 +33,8 @@ def start(folder: Path, processes: int, *more: str) -> tuple[Job, Path]:
     out = folder / "run"
     module = ["gossip.run"] if processes == 1 else ["gossip.launch", "-n", str(processes)]
     options = ["--resume", str(out)] if out.exists() else [*OPTIONS, "--out", str(out)]
-    return Job(folder, [sys.executable, "-m", *module, *options, *more]), out
+    command = [sys.executable, "-m", *module, *options, *more]
+    return Job(folder, command, PYTHONPATH=str(ROOT)), out
 
 
 def until(job: Job, condition: Callable[[], object]) -> float:

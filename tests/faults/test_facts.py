@@ -14,8 +14,9 @@ from gossip.comm.startup import ancestry, launchers, rendezvous, together
 from gossip.comm.startup.environment import CutOffError, speaks
 from gossip.errors import UserError
 from gossip.launch import mpirun as launch
-from tests.faults.jobs import MPIRUN, NEED_MPI, ROOT
+from tests.faults.jobs import MPIRUN, NEED_MPI
 from tests.machine import patience
+from tests.start import PYTHONPATH
 
 MOST_SECONDS = 110.0
 """For what takes some ten; guards against a hang."""
@@ -59,7 +60,7 @@ def environment(monkeypatch, names, *values):
 def spawned(folder: Path, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, str(SPAWNED), str(folder), *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "MPLBACKEND": "agg"},
         capture_output=True,
         text=True,
         timeout=patience(MOST_SECONDS),

@@ -12,7 +12,16 @@ import pytest
 
 from gossip import trace
 from gossip.errors import UserError
-from tests.faults.jobs import KILLED, MPIRUN, NEED_MPI, START_SECONDS, Ended, pid_of, wait_for
+from tests.faults.jobs import (
+    AS_USERS,
+    KILLED,
+    MPIRUN,
+    NEED_MPI,
+    START_SECONDS,
+    Ended,
+    pid_of,
+    wait_for,
+)
 
 pytest.importorskip("mpi4py")
 pytestmark = NEED_MPI
@@ -50,7 +59,7 @@ def mistake(ended: Ended) -> str:
 def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
     out = tmp_path / "out"
     command = [*LAUNCH, "2", *OPTIONS, "--steps", "20", "--out", str(out)]
-    ended = start_command(command).end(START_SECONDS)
+    ended = start_command(command, **AS_USERS).end(START_SECONDS)
     assert ended.code == 0
     assert ended.text.count("verdict") == 1
     assert ended.text.count("2 processes") == 1
@@ -62,7 +71,7 @@ def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
 
 def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
     out = tmp_path / "out"
-    job = start_command([*LAUNCH, "2", *OPTIONS, *LONG, "--out", str(out)])
+    job = start_command([*LAUNCH, "2", *OPTIONS, *LONG, "--out", str(out)], **AS_USERS)
     wait_for(job, lambda: has_rows(out / "ssgd"))
     job.process.send_signal(signal.SIGINT)
     ended = job.end()

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.command_runs import Run, summary
-from tests.faults.jobs import NEED_MPI, ROOT, START_SECONDS
+from tests.faults.jobs import NEED_MPI, START_SECONDS
 from tests.machine import patience
+from tests.start import PYTHONPATH
 
 OPTIONS = shlex.split(
     "--dataset digits --batch-size 10 --learners 2 --widths 4 --lr 0.1 --steps 6 --algorithm dpsgd"
@@ -28,7 +29,7 @@ def shell(folder: Path, text: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", text],
         cwd=folder,
-        env={**clean, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
+        env={**clean, "PYTHONPATH": PYTHONPATH, "MPLBACKEND": "agg"},
         capture_output=True,
         text=True,
         timeout=patience(LIMIT_SECONDS),

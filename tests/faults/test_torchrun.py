@@ -15,7 +15,7 @@ from gossip.comm.transports import nccl
 from gossip.comm.transports.nccl import SHARED_GPUS, check_gpus
 from gossip.errors import UserError
 from tests.faults.command_runs import run, table
-from tests.faults.jobs import NEED_MPI, ROOT, START_SECONDS
+from tests.faults.jobs import AS_USERS, NEED_MPI, ROOT, START_SECONDS
 from tests.machine import patience
 
 pytestmark = NEED_MPI[1:3]  # no MPI in it, so it is run once
@@ -50,7 +50,8 @@ def test_a_run_under_torchrun_is_the_stacked_run(start_command, tmp_path):
     alone, together = tmp_path / "alone", tmp_path / "together"
     module = ["-m", "--", "gossip.run", *OPTIONS, "--out"]  # torchrun has a --monitor-interval
     assert run(tmp_path, *OPTIONS, "--out", str(alone)).code == 0
-    ended = start_command([*TORCHRUN, "2", *module, str(together)]).end(2 * START_SECONDS)
+    job = start_command([*TORCHRUN, "2", *module, str(together)], **AS_USERS)
+    ended = job.end(2 * START_SECONDS)
     assert ended.code == 0, ended.text
     assert ended.text.count("verdict") == 1
     assert '"backend": "gloo"' in (together / "summary.json").read_text()

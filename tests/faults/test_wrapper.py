@@ -8,7 +8,6 @@ from textwrap import dedent
 import pytest
 
 from tests.faults import jobs
-from tests.start import PYTHONPATH
 
 pytestmark = jobs.NEED_MPI
 
@@ -64,14 +63,14 @@ def start_script(start_command, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))
     words = [sys.executable, str(script)]
-    return lambda deed, processes=2, path=PYTHONPATH: start_command(
-        [jobs.MPIRUN, "-n", str(processes), *words, deed], PYTHONPATH=path
+    return lambda deed, processes=2, **environment: start_command(
+        [jobs.MPIRUN, "-n", str(processes), *words, deed], **environment
     ).end(jobs.START_SECONDS)
 
 
 @pytest.mark.one_mpi
 def test_an_exception_on_one_process_ends_the_job_with_its_traceback(start_script):
-    ended = start_script("fail", path=str(jobs.ROOT))  # with torch's compiler, as users have it
+    ended = start_script("fail", **jobs.AS_USERS)  # with torch's compiler
     assert ended.code == 1
     assert ended.text.count("Traceback") == 1
     assert "raise ValueError" in ended.text

@@ -13,8 +13,8 @@ CODE = """if True:
     import sys
     sys.modules["mpi4py"] = None  # as if it were not installed: one process needs none
     from gossip.run import main
-    options = "--dataset digits --learners 2 --batch-size 8 --steps 2 --out run".split()
-    assert main(options) == 0
+    options = "--dataset digits --learners 2 --batch-size 8 --steps 2 --monitor full --out run"
+    assert main(options.split()) == 0
     import gossip.wrapper  # as a loader's workers do, which make no wrapper
     needless = "torch._dynamo sympy sklearn scipy.optimize scipy.stats pandas skorch"
     print([name for name in needless.split() if name in sys.modules])

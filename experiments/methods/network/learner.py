@@ -57,6 +57,7 @@ def main() -> None:
     """Answer line by line until there is none."""
     torch.set_num_threads(1)
     keep_memory()  # as gossip.run does; all ways have it
+    gc.freeze()  # what was imported stays: the collection behind each answer does not look at it
     dist.init_process_group("gloo")
     # Every process is a host of its own: none reads another's memory.
     comm = Gloo(dist.get_world_size(), place=dist.get_rank())
