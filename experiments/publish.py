@@ -19,6 +19,8 @@ from experiments.dpsgd import fig2, topologies
 from experiments.dpsgd import page as dpsgd_page
 from experiments.flatness import command as flatness
 from experiments.flatness import page as flatness_page
+from experiments.language import command as language
+from experiments.language import page as language_page
 from experiments.lena import command as lena
 from experiments.lena import page as lena_page
 from experiments.methods import command as methods
@@ -40,6 +42,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "noise.csv": noise_page.write,
     "account.csv": account_page.write,
     "flatness.csv": flatness_page.write,
+    "language.csv": language_page.write,
     "methods.csv": methods_page.write,
 }
 """How each page is written, by the table that it is written from."""
@@ -63,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         if not options.page:
             for study in (
                 *(fig2, topologies, lena, rivals, date, time),
-                *(adadamp, noise, account, flatness, methods),
+                *(adadamp, noise, account, flatness, language, methods),
             ):
                 study.publish(scale)
             overview.publish(scale)

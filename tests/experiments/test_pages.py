@@ -24,6 +24,8 @@ from experiments.dpsgd import claims as dpsgd_claims
 from experiments.dpsgd import page as dpsgd_page
 from experiments.flatness import claims as flatness_claims
 from experiments.flatness import page as flatness_page
+from experiments.language import claims as language_claims
+from experiments.language import page as language_page
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
 from experiments.methods import claims as methods_claims
@@ -54,6 +56,7 @@ PAGES = {
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
     "flatness.md": (flatness_page, flatness_claims.CLAIMS),
+    "language.md": (language_page, language_claims.CLAIMS),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *network_claims.CLAIMS]),
 }
 TEXTS = [
