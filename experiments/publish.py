@@ -17,6 +17,8 @@ from experiments.date import command as date
 from experiments.date import page as date_page
 from experiments.dpsgd import fig2, topologies
 from experiments.dpsgd import page as dpsgd_page
+from experiments.fight import command as fight
+from experiments.fight import page as fight_page
 from experiments.flatness import command as flatness
 from experiments.flatness import page as flatness_page
 from experiments.language import command as language
@@ -44,6 +46,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "flatness.csv": flatness_page.write,
     "language.csv": language_page.write,
     "methods.csv": methods_page.write,
+    "fight.csv": fight_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -64,10 +67,8 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (
-                *(fig2, topologies, lena, rivals, date, time),
-                *(adadamp, noise, account, flatness, language, methods),
-            ):
+            studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account)
+            for study in (*studies, flatness, language, methods, fight):
                 study.publish(scale)
             overview.publish(scale)
         dpsgd_page.write(scale)
