@@ -24,6 +24,9 @@ from experiments.fight import page as fight_page
 from experiments.flatness import claims as flatness
 from experiments.flatness import page as flatness_page
 from experiments.flatness.plan import runs as flatness_runs
+from experiments.language import claims as language
+from experiments.language import page as language_page
+from experiments.language.plan import runs as language_runs
 from experiments.methods import page as methods_page
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
@@ -85,6 +88,12 @@ def flatter(words: str) -> Callable[[Scale], Verdict]:
     """A criterion of the study of flatness on W = J at its large rate, by words in it."""
     claim = next(claim for claim in flatness.OF_RATES[1] if words in claim.statement)
     return lambda scale: claim.measured(flatness_page.measured(scale))
+
+
+def by_language(statement: str) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of language, by the beginning of its statement."""
+    (claim,) = (claim for claim in language.CLAIMS if claim.statement.startswith(statement))
+    return lambda scale: claim.measured(language_page.measured(scale))
 
 
 def rescued(name: str, cell: int = 0) -> Callable[[Scale], Verdict]:
@@ -205,6 +214,13 @@ DPSGD = (
     Entry("... the trace", flatter("trace"), "flatness"),
     Entry("... and it generalises better there: test loss", flatter("test loss"), "flatness"),
     Entry("... test error", flatter("test error"), "flatness"),
+    Entry(
+        "A transformer bears higher peaks after a short warm-up with DPSGD",
+        by_language("With the shortest warm-up DPSGD"),
+        "language",
+    ),
+    Entry("... SSGD needs a long warm-up", by_language("SSGD needs"), "language"),
+    Entry("... and DPSGD does not", by_language("DPSGD does not"), "language"),
 )
 LENA = (
     Entry(
@@ -265,6 +281,7 @@ def text(scale: Scale) -> str:
         *(f"still to run: {line}" for line in account_page.missing(account_rows(scale))),
         *_noise_missing(scale),
         *(f"still to run: flatness, {line}" for line in _flatness_missing(scale)),
+        *(f"still to run: language, {line}" for line in _language_missing(scale)),
         *_fight_missing(scale),
         *(
             f"still to run: methods, {line}"
@@ -313,6 +330,12 @@ def _flatness_missing(scale: Scale) -> list[str]:
     made = flatness_page.measured(scale)
     planned = len(flatness_runs(made.size))
     done = len(made.rows) // len(made.size.levels)
+    return [] if done >= planned else [f"{planned - done} of {planned} runs"]
+
+
+def _language_missing(scale: Scale) -> list[str]:
+    made = language_page.measured(scale)
+    planned, done = len(language_runs(made.size)), len(made.rows)
     return [] if done >= planned else [f"{planned - done} of {planned} runs"]
 
 

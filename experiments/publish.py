@@ -21,6 +21,8 @@ from experiments.fight import command as fight
 from experiments.fight import page as fight_page
 from experiments.flatness import command as flatness
 from experiments.flatness import page as flatness_page
+from experiments.language import command as language
+from experiments.language import page as language_page
 from experiments.lena import command as lena
 from experiments.lena import page as lena_page
 from experiments.methods import command as methods
@@ -42,6 +44,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "noise.csv": noise_page.write,
     "account.csv": account_page.write,
     "flatness.csv": flatness_page.write,
+    "language.csv": language_page.write,
     "methods.csv": methods_page.write,
     "fight.csv": fight_page.write,
 }
@@ -65,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         scale = options.scale()
         if not options.page:
             studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account)
-            for study in (*studies, flatness, methods, fight):
+            for study in (*studies, flatness, language, methods, fight):
                 study.publish(scale)
             overview.publish(scale)
         dpsgd_page.write(scale)

@@ -4,25 +4,30 @@ import inspect
 
 import pytest
 import torch
+from torch import nn
 from torch.func import functional_call
 
 from gossip.errors import UserError
 from gossip.models import MODELS, lenet
+from gossip.models.attention import Block
 
 DENSE = ("mlp", "softmax")
-SEQUENCES = ("lstm", "word-lstm")
+TOKENS = ("word-lstm", "transformer")
+SEQUENCES = ("lstm", *TOKENS)
 IMAGES = tuple(name for name in MODELS if name not in (*DENSE, *SEQUENCES))
 
 
 def small(name, input_shape, num_classes=7):
-    """The model with 2 channels where it has that many to choose."""
-    narrow = {"width": 2} if "width" in inspect.signature(MODELS[name]).parameters else {}
+    """The model with 2 channels, or as many heads, where it has that many to choose."""
+    takes = inspect.signature(MODELS[name]).parameters
+    narrow = {"width": 2 * takes["heads"].default if "heads" in takes else 2}
+    narrow = narrow if "width" in takes else {}
     return MODELS[name](input_shape, num_classes, **narrow)
 
 
 def sample_of(name, batch=3):
     """Inputs that the model takes: [3, 12, 9] images, [12, 9] sequences or [5] tokens."""
-    if name == "word-lstm":
+    if name in TOKENS:
         return torch.arange(5 * batch).reshape(batch, 5) % 7
     shape = (12, 9) if name == "lstm" else (3, 12, 9)
     return torch.randn(batch, *shape, generator=torch.Generator().manual_seed(0))
@@ -37,7 +42,7 @@ def test_models_of_images_take_them_with_and_without_channels(name, shape):
 @pytest.mark.parametrize("name", MODELS)
 def test_outputs_are_logits_for_each_sample_or_token(name):
     inputs = sample_of(name)
-    tokens = (5,) if name == "word-lstm" else ()
+    tokens = (5,) if name in TOKENS else ()
     assert small(name, inputs.shape[1:])(inputs).shape == (3, *tokens, 7)
 
 
@@ -63,15 +68,36 @@ def test_lstm_refuses_what_is_no_sequence(shape):
         MODELS["lstm"](shape, 10)
 
 
+@pytest.mark.parametrize("name", TOKENS)
 @pytest.mark.parametrize("shape", [(), (28, 28)])
-def test_word_lstm_refuses_what_is_no_window_of_tokens(shape):
-    with pytest.raises(UserError, match=r"^word-lstm needs windows of token ids \(\[steps\]\)"):
-        MODELS["word-lstm"](shape, 10)
+def test_a_language_model_refuses_what_is_no_window_of_tokens(shape, name):
+    with pytest.raises(UserError, match=rf"^{name} needs windows of token ids \(\[steps\]\)"):
+        MODELS[name](shape, 10)
 
 
-def test_word_lstm_refuses_numbers_that_are_no_tokens():
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_language_model_refuses_numbers_that_are_no_tokens(name):
     with pytest.raises(UserError, match=r"needs token ids \(integers\), got inputs of .*float32"):
-        small("word-lstm", (5,))(torch.zeros(3, 5))
+        small(name, (5,))(torch.zeros(3, 5))
+
+
+@pytest.mark.parametrize("heads", [0, 5])
+def test_heads_of_attention_share_the_width(heads):
+    with pytest.raises(UserError, match=f"heads={heads} of attention share width=64"):
+        MODELS["transformer"]((5,), 7, heads=heads)
+
+
+def test_attention_is_torchs_causal_attention():
+    torch.manual_seed(0)
+    block, x = Block(8, 2).double(), torch.randn(3, 5, 8, dtype=torch.float64)
+    own = nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
+    own.in_proj_weight, own.in_proj_bias = (
+        block.queries_keys_values.weight, block.queries_keys_values.bias
+    )  # fmt: skip
+    own.out_proj.weight, own.out_proj.bias = block.joined.weight, block.joined.bias
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    expected, _ = own(x, x, x, attn_mask=later, need_weights=False)
+    torch.testing.assert_close(block.attention(x), expected)
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "cnn", "cnn-bn"])
@@ -90,6 +116,12 @@ def test_an_unknown_activation_lists_the_known(name):
         ("vgg-bn", (3, 32, 32), 10, 9_220_480 + 2 * 2752 + 512 * 10 + 10),
         ("cnn", (28, 28), 10, 39_546),
         ("lstm", (28, 28), 10, 4 * 128 * (28 + 128 + 2) + 128 * 10 + 10),
+        (
+            "transformer",
+            (64,),
+            126,
+            2 * 12 * 64**2 + 2 * 13 * 64 + 2 * 64 + (2 * 126 + 64) * 64 + 126,
+        ),
         ("word-lstm", (20,), 10_000, 2 * 4 * 200 * (400 + 2) + 2 * 200 * 10_000 + 10_000),
     ],
 )
@@ -112,7 +144,7 @@ def test_the_same_seed_draws_the_same_weights(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_gradient_through_functional_call_is_the_models_own_at_those_weights(name):
-    inputs = sample_of(name).to(torch.int64 if name == "word-lstm" else torch.float64)
+    inputs = sample_of(name).to(torch.int64 if name in TOKENS else torch.float64)
     torch.manual_seed(0)
     model = small(name, inputs.shape[1:]).double()
     other = small(name, inputs.shape[1:]).double()
@@ -128,8 +160,9 @@ def test_a_gradient_through_functional_call_is_the_models_own_at_those_weights(n
     assert any(gradient.any() for gradient in found)
 
 
-def test_the_state_of_word_lstm_starts_anew_in_each_window():
-    model, tokens = small("word-lstm", (5,)), sample_of("word-lstm")
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_language_model_sees_its_window_up_to_the_token_alone(name):
+    model, tokens = small(name, (5,)), sample_of(name)
     assert torch.equal(model(tokens), model(tokens))
     torch.testing.assert_close(model(tokens)[1:], model(tokens[1:]))
     changed = tokens.clone()

@@ -1,10 +1,11 @@
-"""The Brown corpus as windows of token ids, for language models of words.
+"""The Brown corpus as windows of token ids, for language models of words, or of bytes.
 
 A document is a text of word/tag pairs between spaces. Words are taken in lower case, without
 their tags; punctuation marks are words as any other.
 """
 
 from collections import Counter
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -15,12 +16,14 @@ UNKNOWN = 0
 """Id of every word that is not in the vocabulary."""
 VOCABULARY = 10_000
 """Number of ids, `UNKNOWN` among them."""
-STEPS = 20
-"""Length T of a window."""
+STEPS, BYTES = 20, 64
+"""Length T of a window of words, and of bytes."""
 _SECTIONS = {"a": 44, "b": 27, "c": 17, "d": 17, "e": 36, "f": 48, "g": 75, "h": 30, "j": 80}
 _SECTIONS |= {"k": 29, "l": 24, "m": 6, "n": 29, "p": 29, "r": 9}
 DOCUMENTS = tuple(f"c{s}{k:02d}" for s, count in _SECTIONS.items() for k in range(1, count + 1))
 """Names of the 500 documents, section by section: ca01 is the first of the news."""
+PRESS = sum(_SECTIONS[section] for section in "abc")
+"""How many of them are of the press: news, editorials and reviews, the first ones."""
 
 
 def arrays(documents: list[bytes], vocabulary: int = VOCABULARY, steps: int = STEPS) -> Arrays:
@@ -45,7 +48,12 @@ def arrays(documents: list[bytes], vocabulary: int = VOCABULARY, steps: int = ST
     test = texts[9::10]
     train = [text for k, text in enumerate(texts) if k % 10 != 9]
     ids = {word: 1 + k for k, word in enumerate(most_frequent(train, vocabulary - 1))}
-    return (*_windows(train, ids, steps), *_windows(test, ids, steps))
+    known = partial(_known, ids)
+    return (*_windows([*map(known, train)], steps), *_windows([*map(known, test)], steps))
+
+
+def _known(ids: dict[str, int], text: list[str]) -> np.ndarray:
+    return np.array([ids.get(word, UNKNOWN) for word in text], np.int32)
 
 
 def words(document: bytes, where: str) -> list[str]:
@@ -71,12 +79,24 @@ def most_frequent(texts: list[list[str]], count: int) -> list[str]:
     return sorted(counts, key=lambda word: (-counts[word], word))[:count]
 
 
-def _windows(
-    texts: list[list[str]], ids: dict[str, int], steps: int
-) -> tuple[np.ndarray, np.ndarray]:
+def of_bytes(documents: list[bytes], steps: int = BYTES) -> Arrays:
+    """Windows of bytes, each labelled with the bytes one further on; else as `arrays`.
+
+    Of the press alone, a megabyte. The text is that of `words` with a space between: lower case,
+    and punctuation marks between spaces, too. An id is the byte itself.
+    """
+    texts = [
+        np.frombuffer(" ".join(words(document, name)).encode("ascii"), np.uint8).astype(np.int32)
+        for document, name in zip(documents[:PRESS], DOCUMENTS, strict=False)
+    ]
+    train = [text for k, text in enumerate(texts) if k % 10 != 9]
+    return (*_windows(train, steps), *_windows(texts[9::10], steps))
+
+
+def _windows(texts: list[np.ndarray], steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and labels of the ids of texts."""
     inputs, labels = [], []
-    for text in texts:
-        tokens = np.array([ids.get(word, UNKNOWN) for word in text], np.int32)
+    for tokens in texts:
         count = max(0, len(tokens) - 1) // steps
         inputs.append(tokens[: count * steps].reshape(count, steps))
         labels.append(tokens[1 : count * steps + 1].reshape(count, steps))

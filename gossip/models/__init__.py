@@ -5,6 +5,7 @@ from functools import partial
 
 from torch import nn
 
+from gossip.models.attention import transformer
 from gossip.models.convolutional import cnn, lenet
 from gossip.models.deep import alexnet, vgg
 from gossip.models.dense import mlp, softmax
@@ -27,6 +28,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet50": resnet50,
     "lstm": lstm,
     "word-lstm": word_lstm,
+    "transformer": transformer,
 }
 """What `--model` offers. A new model is a function in a file of this package and its name here.
 

@@ -60,3 +60,11 @@ def test_there_are_500_documents_in_their_sections():
         "cb01",
         "cr09",
     )
+
+
+def test_bytes_are_those_of_the_words_with_spaces_between():
+    documents = [document("Ab c .")] * 9 + [document("x y z q")]
+    inputs, labels, test_inputs, _ = brown.of_bytes(documents, 3)
+    assert inputs.astype(np.uint8).tobytes() == b"ab " * 9
+    assert labels.astype(np.uint8).tobytes() == b"b c" * 9
+    assert test_inputs.astype(np.uint8).tobytes() == b"x y z "

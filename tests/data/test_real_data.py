@@ -6,7 +6,9 @@ import pytest
 from gossip.data import DATASETS, UnavailableError, cache, fetch, load, splits
 
 HISTOGRAM = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-LARGE = {"cifar10", "brown"}
+TOKENS = {"brown": 10_000, "brown-bytes": 123}
+"""Number of ids."""
+LARGE = {"cifar10", *TOKENS}
 """Never fetched by the tests, only looked at where somebody has."""
 
 
@@ -32,9 +34,9 @@ def test_counts_shapes_and_scale_are_those_announced(name):
     dataset, source = real(name), DATASETS[name]
     assert dataset.train_inputs.shape == (source.num_train, *source.input_shape)
     assert dataset.test_inputs.shape == (source.num_test, *source.input_shape)
-    assert dataset.num_classes == (10_000 if name == "brown" else 10)
+    assert dataset.num_classes == TOKENS.get(name, 10)
     assert dataset.sha256 == source.sha256
-    if name == "brown":  # tokens have no scale
+    if name in TOKENS:  # tokens have no scale
         return
     assert dataset.train_inputs.max() == source.scale.high
     mean, std = channel_moments(dataset.train_inputs / np.float32(source.scale.high))
@@ -87,6 +89,15 @@ def test_brown_labels_each_word_with_the_next_and_knows_nine_in_ten():
     counts = np.bincount(dataset.train_labels.ravel(), minlength=10_000)
     assert (counts > 0).all()  # every word of the vocabulary is trained on
     assert counts[1:].argmax() == 0  # "the" comes first
+
+
+@pytest.mark.network
+def test_bytes_of_brown_are_its_text():
+    dataset = real("brown-bytes")
+    np.testing.assert_array_equal(dataset.train_inputs[:, 1:], dataset.train_labels[:, :-1])
+    text = dataset.train_inputs[:2].astype(np.uint8).tobytes().decode("ascii")
+    assert text.startswith("the fulton county grand jury said friday an investigation")
+    assert chr(np.bincount(dataset.train_labels.ravel()).argmax()) == " "
 
 
 def test_diabetes_needs_no_fetch_and_is_scikit_learns():

@@ -27,6 +27,8 @@ from experiments.fight import page as fight_page
 from experiments.fight.size import SMOKE as FIGHT
 from experiments.flatness import claims as flatness_claims
 from experiments.flatness import page as flatness_page
+from experiments.language import claims as language_claims
+from experiments.language import page as language_page
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
 from experiments.methods import claims as methods_claims
@@ -63,6 +65,7 @@ PAGES = {
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
     "flatness.md": (flatness_page, flatness_claims.CLAIMS),
+    "language.md": (language_page, language_claims.CLAIMS),
     "fight.md": (fight_page, FIGHTS),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *network_claims.CLAIMS]),
 }
