@@ -58,7 +58,8 @@ def of_split(job: Job, comm: Communicator, case: Case) -> float:
 
 
 def _fully(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    return fully_shard(module, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    return module
 
 
 def _by_tensors(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
