@@ -172,7 +172,7 @@ def test_a_browser_shows_a_hostile_title_as_text(tmp_path):
     dom, found = seen(build.page(load_runs([tmp_path / "s"])), tmp_path)
     assert "&lt;/script&gt;&lt;script&gt;throw 1" in re.search(r"<title>(.*?)</title>", dom)[1]
     assert found["looks"] == found["all"] == 9  # no two curves look the same
-    # Of a constant the mean over the nine seeds is another number by rounding: an axis of width 2e-16.
+    # Of a constant the mean over nine seeds is another number by rounding: an axis 2e-16 wide.
 
 
 @pytest.mark.slow
