@@ -1,16 +1,18 @@
 """Lightning 2 on gossip, without an adapter: python examples/lightning_module.py.
 
 Or `mpirun -n 4 python examples/lightning_module.py`: each process is a Trainer of its own, with one
-device, and the wrapper inside the LightningModule lets its learner talk to the others.
+device, and the wrapper inside the LightningModule lets its learner talk to the others. Each keeps a
+checkpoint of its own; with --resume, to more --epochs, all go on bit for bit.
 """
 
 import argparse
+from pathlib import Path
 
 import lightning as L  # noqa: N812 - its own name for itself
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from gossip import Gossip
 from gossip.data import fetch, splits
@@ -19,6 +21,8 @@ from gossip.models import mlp
 parser = argparse.ArgumentParser()
 parser.add_argument("--dataset", default="mnist-5k", help="or mnist, fashion-mnist, digits")
 parser.add_argument("--epochs", type=int, default=2)
+parser.add_argument("--out", type=Path, default=Path("runs/lightning"))
+parser.add_argument("--resume", action="store_true", help="go on from the checkpoints in --out")
 options = parser.parse_args()
 
 
@@ -33,9 +37,10 @@ class Classifier(L.LightningModule):
         """The loss of a batch."""
         return cross_entropy(self.model(batch[0]), batch[1])
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def configure_optimizers(self) -> tuple[list, list]:
         """Plain, local to the learner."""
-        return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+        return [optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
 
 
 dataset = fetch(options.dataset)
@@ -44,8 +49,10 @@ torch.manual_seed(0)
 classifier = Classifier(mlp(dataset.input_shape, dataset.num_classes))
 model = classifier.model
 learner, n = model.comm.process, model.comm.n
-size = len(train) // n  # every learner takes as many steps
-own = TensorDataset(*train.batch(np.arange(n * size)[learner::n]))
+samples = TensorDataset(*train.batch(np.arange(len(train))))
+# As many for each; Lightning tells it the epoch, so that the order is the same behind a resume.
+own = DistributedSampler(samples, n, learner, drop_last=True)
+checkpoint = options.out / f"learner-{learner}.ckpt"
 trainer = L.Trainer(
     max_epochs=options.epochs,
     accelerator="cpu",
@@ -57,7 +64,9 @@ trainer = L.Trainer(
     enable_progress_bar=False,
     enable_model_summary=False,
 )
-trainer.fit(classifier, DataLoader(own, batch_size=32, shuffle=True, drop_last=True))
+batches = DataLoader(samples, batch_size=32, sampler=own, drop_last=True)
+trainer.fit(classifier, batches, ckpt_path=checkpoint if options.resume else None)
+trainer.save_checkpoint(checkpoint)
 with model.average() as mean, torch.no_grad():
     inputs, labels = test.batch(np.arange(len(test)))
     accuracy = (mean(inputs).argmax(dim=1) == labels).double().mean()

@@ -13,6 +13,11 @@ TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 MIXES, MEANS, STEPS, SPLIT = "mixes", "means", "steps", "split"
 STREAMING, IN_ROUNDS = "streaming-diloco", ("every=4", "fragments=2", "delay=1")
 """A method whose averages travel behind a gradient, and its options."""
+FULLY, TENSORS = "fully", "tensors"
+"""How a learner is split: `fully_shard`, each process with a part of the batch; or
+`parallelize_module`, each with all of it."""
+SPLITS = (1, FULLY), (2, FULLY), (2, TENSORS)
+"""Processes of a learner, and how it is split among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +37,8 @@ class Case:
     """Whether the processes' gradients are CUDA graphs; the one process's never are."""
     each: int = 0
     """Processes of a learner that is split; 0: processes have learners."""
+    split: str = "-"
+    """How it is: FULLY or by TENSORS."""
 
 
 def cases(n: int, names: tuple[str, ...], *, graphs: bool, processes: int = 1) -> list[Case]:
@@ -70,10 +77,10 @@ def _of_kind(
     yield Case(**steps, topology=names[0], algorithm="ssgd")
     yield Case(what=MEANS, dtype=dtype, topology=names[0], overlap=overlap)
     yield Case(**steps, topology=names[0], algorithm=STREAMING)
-    for each in (1, 2) if overlap and processes % 2 == 0 else ():
+    for each, split in SPLITS if overlap and processes % 2 == 0 else ():
         for order in ("awc", "atc"):
             topology = "one-peer-exponential"
-            how = {"algorithm": "dpsgd", "order": order, "each": each}
+            how = {"algorithm": "dpsgd", "order": order, "each": each, "split": split}
             yield Case(what=SPLIT, dtype=dtype, topology=topology, **how)
     if graphs:
         yield Case(**steps, topology=names[0], algorithm="dpsgd", order="awc", graphs=True)

@@ -101,7 +101,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Table:
 def _kind(row: dict[str, str]) -> tuple[str, ...]:
     overlap = "overlapping" if row["overlap"] == "True" else "in turn"
     graphs = "CUDA graphs" if row["graphs"] == "True" else ""
-    each = f"{row['each']} a learner" if row["each"] != "0" else ""
+    each = f"{row['each']} a learner, {row['split']}" if row["each"] != "0" else ""
     return row["what"], row["algorithm"], row["order"], row["dtype"], overlap, graphs, each
 
 

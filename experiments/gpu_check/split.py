@@ -10,9 +10,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 
 import topologies
-from experiments.gpu_check.cases import Case
+from experiments.gpu_check.cases import FULLY, TENSORS, Case
 from experiments.gpu_check.deviation import difference
 from experiments.gpu_check.job import Job
 from gossip import Gossip
@@ -35,10 +40,9 @@ def of_split(job: Job, comm: Communicator, case: Case) -> float:
     ).to(**kind)
     mesh = _mesh(job.device, job.backend, n, case.each)
     j, k = (mesh.get_local_rank(name) for name in NAMES)
-    module = _module().to(**kind)
-    fully_shard(module, mesh=mesh["shard"])
+    own = slice(k * BATCH, (k + 1) * BATCH) if case.split == FULLY else slice(None)
     model = Gossip(
-        module,
+        SPLIT_BY[case.split](_module().to(**kind), mesh["shard"]),
         case.topology,
         order=case.order,
         backend=job.backend,
@@ -47,10 +51,24 @@ def of_split(job: Job, comm: Communicator, case: Case) -> float:
     )
     optimizer, worst = _sgd(model), torch.zeros((), **kind)
     for t, learners in enumerate(_whole(case, batches)):
-        _step(model, optimizer, batches[t, j, k * BATCH : (k + 1) * BATCH])
+        _step(model, optimizer, batches[t, j, own])
         worst = torch.maximum(worst, difference(_row(model), learners[j]))
     with model.average():
         return torch.maximum(worst, difference(_row(model), learners.mean(0))).item()
+
+
+def _fully(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    fully_shard(module, mesh=mesh)
+    return module
+
+
+def _by_tensors(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """The first layer by columns and the last by rows; each process has all of the norm."""
+    return parallelize_module(module, mesh, {"1": ColwiseParallel(), "3": RowwiseParallel()})
+
+
+SPLIT_BY = {FULLY: _fully, TENSORS: _by_tensors}
+"""How a learner is split -> the function that does it, in place."""
 
 
 @cache
@@ -94,7 +112,8 @@ def _whole(case: Case, batches: Tensor) -> Iterator[Tensor]:
 def _module() -> nn.Module:
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+        layers = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH)
+        return nn.Sequential(*layers)
 
 
 def _sgd(module: nn.Module) -> torch.optim.Optimizer:

@@ -309,9 +309,10 @@ def hold_out_every_fifth(inputs: np.ndarray, labels: np.ndarray) -> Arrays:
     """Split into 4/5 training and 1/5 test, stratified by class, the same on every machine.
 
     Within each class, in file order, every fifth sample is held out; of labels that are numbers, in
-    the order of these. No random numbers: a generator may change between versions of NumPy, and
-    the hash of a split is pinned.
+    the order of these; of those that are lists, in file order. No random numbers: a generator may
+    change between versions of NumPy, and the hash of a split is pinned.
     """
-    test = np.sort(np.argsort(labels, kind="stable")[::5])
+    order = np.argsort(labels, kind="stable") if labels.ndim == 1 else np.arange(len(labels))
+    test = np.sort(order[::5])
     train = np.setdiff1d(np.arange(len(labels)), test)
     return inputs[train], labels[train], inputs[test], labels[test]

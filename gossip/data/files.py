@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError, hold_out_every_fifth
+from gossip.data.lists import holds_lists, regular
 from gossip.errors import UserError, said
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def columns_of(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Inputs [N, columns], labels [N] of any type, and the names of the columns, of a table.
 
+    Where the one column beside the labels is of lists, the inputs are these: [N, T] token ids,
+    where they are whole numbers. Labels may be lists, too.
+
     Args:
         table: with the column `LABEL`.
         path: where it was.
@@ -111,17 +115,24 @@ def columns_of(
         )
     if columns is not None and sorted(names) != sorted(columns):
         raise UserError(f"{path}: its columns are not those of {like}: give both the same")
+    if table.num_rows and holds_lists(table, LABEL):
+        labels = regular(table, LABEL, path)
+    else:
+        labels = table[LABEL].to_numpy(zero_copy_only=False) if table.num_rows else np.empty(0, int)
+    if len(names) == 1 and table.num_rows and holds_lists(table, names[0]):
+        return regular(table, names[0], path), labels, names
     values = []
     for name in columns or names:
         kind = table.schema.field(name).type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()
         if not numeric or table[name].null_count:
             problem = f"is {kind}" if not numeric else "has cells without a value"
+            if holds_lists(table, name):
+                problem += ", which may be the one input alone"
             raise UserError(
                 f"{path}: column {name!r} {problem}: leave it out, or make numbers of it"
             )
         values.append(table[name].to_numpy().astype(np.float32))
-    labels = table[LABEL].to_numpy(zero_copy_only=False) if table.num_rows else np.empty(0, int)
     return np.stack(values, axis=1), labels, columns or names
 
 

@@ -151,7 +151,7 @@ def _from_object(spec: str) -> Dataset:
 
 
 def _refuse_unknown(name: str, data_dir: Path | None) -> None:
-    looked = f", and {data_dir} has no folder or .npz of that name" if data_dir else ""
+    looked = f", and {data_dir} has no file or folder of that name that is one" if data_dir else ""
     raise UserError(
         f"unknown dataset {name!r}{suggestion(name, DATASETS)}; there are {', '.join(DATASETS)}"
         f"{looked}; or give module:function"

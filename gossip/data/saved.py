@@ -1,4 +1,4 @@
-"""Reading what `datasets.DatasetDict.save_to_disk` leaves, without Hugging Face's library."""
+"""Reading what `save_to_disk` of Hugging Face's `datasets` leaves, without their library."""
 
 import io
 import json
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossip.data.dataset import Arrays, CorruptDataError
+from gossip.data.dataset import Arrays, CorruptDataError, hold_out_every_fifth
 from gossip.data.files import LABEL, MAX_BYTES, TESTS, columns_of, numbered, stacked
 from gossip.errors import UserError, said
 
@@ -21,9 +21,10 @@ STATE = "state.json"
 def read_saved(folder: Path) -> tuple[Arrays, Path] | None:
     """FOLDER/train and FOLDER/test with `state.json` and Arrow files in them.
 
-    The column `label` has whole numbers from 0, or texts. The others are numbers, the inputs [N,
-    columns] float32; or the one other is of images of one size, [N, H, W] uint8 where all are
-    grey, else [N, 3, H, W].
+    Or FOLDER with them itself, of which every fifth row of a class is held out. The column `label`
+    has whole numbers from 0, or texts. The others are numbers, the inputs [N, columns] float32; or
+    the one other is of lists of one length, [N, T]; or of images of one size, [N, H, W] uint8 where
+    all are grey, else [N, 3, H, W].
 
     Returns:
         None where there are no such folders.
@@ -34,9 +35,19 @@ def read_saved(folder: Path) -> tuple[Arrays, Path] | None:
     """
     train = folder / "train"
     test = next((folder / name for name in TESTS if (folder / name / STATE).is_file()), None)
+    if (folder / STATE).is_file():
+        (inputs,), (labels,) = _read([folder], folder)
+        return hold_out_every_fifth(inputs, numbered(labels, labels, folder)[0]), folder
     if not (train / STATE).is_file() or test is None:
         return None
-    tables = [_table(part) for part in (train, test)]
+    inputs, labels = _read([train, test], folder)
+    numbers = numbered(labels[0], labels[1], folder)
+    return (inputs[0], numbers[0], inputs[1], numbers[1]), folder
+
+
+def _read(parts: list[Path], folder: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Inputs and labels of each part of a data set, the columns being those of the first."""
+    tables = [_table(part) for part in parts]
     names = [name for name in tables[0].column_names if name != LABEL]
     if len(names) == 1 and _is_image(tables[0], names[0]):
         labels = [_column(table, LABEL, folder) for table in tables]
@@ -48,14 +59,13 @@ def read_saved(folder: Path) -> tuple[Arrays, Path] | None:
             stacked(images, size, grey=grey, out=np.empty((len(images), *shape), np.uint8))
             for images in pixels
         ]
-    else:
-        inputs, labels, columns = [], [], None
-        for part, table in zip((train, test), tables, strict=True):
-            own, label, columns = columns_of(table, part, columns, train)
-            inputs.append(own)
-            labels.append(label)
-    numbers = numbered(labels[0], labels[1], folder)
-    return (inputs[0], numbers[0], inputs[1], numbers[1]), folder
+        return inputs, labels
+    inputs, labels, columns = [], [], None
+    for part, table in zip(parts, tables, strict=True):
+        own, label, columns = columns_of(table, part, columns, parts[0])
+        inputs.append(own)
+        labels.append(label)
+    return inputs, labels
 
 
 def _table(folder: Path) -> "pa.Table":

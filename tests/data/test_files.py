@@ -163,6 +163,33 @@ def test_a_saved_data_set_of_hugging_face_is_its_columns(tmp_path):
         load("mine", tmp_path)
 
 
+def test_columns_of_lists_are_windows_of_tokens_and_a_label_for_each(tmp_path):
+    windows = DRAWS.integers(7, size=(10, 4))
+    ids, following = windows.tolist(), np.roll(windows, -1, axis=1)
+    fixed = pa.array(following.tolist(), pa.list_(pa.int32(), 4))
+    table = pa.table({"input_ids": ids, "label": fixed})
+    saved(tmp_path / "mine", table.slice(0, 6), table.slice(6))
+    parquet.write_table(table, tmp_path / "other.parquet")
+    rest = np.delete(np.arange(10), [0, 5])
+    for name in ("mine", "other"):
+        found = load(name, tmp_path)
+        np.testing.assert_array_equal(found.train_inputs, windows[rest])
+        np.testing.assert_array_equal(found.test_labels, following[[0, 5]])
+        assert found.train_inputs.dtype == np.int32
+    for column, said in (
+        ([*ids[:9], [1]], "lists of different lengths"),
+        ([*ids[:9], None], "lists of different lengths"),
+        ([["a"]] * 10, "make numbers of it"),
+        ([[1, None]] * 10, "make numbers of it"),
+    ):
+        saved(tmp_path / "mine", pa.table({"input_ids": column, "label": fixed}))
+        with pytest.raises(UserError, match=said):
+            load("mine", tmp_path)
+    saved(tmp_path / "mine", table.append_column("mask", table["input_ids"]))
+    with pytest.raises(UserError, match="which may be the one input alone"):
+        load("mine", tmp_path)
+
+
 @pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3)])
 def test_a_saved_data_set_of_images_is_its_pixels(tmp_path, shape):
     def cell(pixels):

@@ -85,7 +85,7 @@ def test_unknown_names_get_a_suggestion(tmp_path):
         load("mnits")
     with pytest.raises(UserError, match=r"did you mean mnist\?"):
         fetch("mnits")
-    with pytest.raises(UserError, match=r"no folder or \.npz of that name"):
+    with pytest.raises(UserError, match="no file or folder of that name that is one"):
         load("mine", tmp_path)
 
 

@@ -29,6 +29,7 @@ from experiments.gpu_check.cases import (
     MEANS,
     MIXES,
     SPLIT,
+    SPLITS,
     STEPS,
     STREAMING,
     TOLERANCES,
@@ -128,8 +129,8 @@ def test_the_battery_has_every_topology_that_moves_in_every_way(n):
     }
     assert not any(case.what == SPLIT for case in found)  # on one process
     split = [case for case in cases(n, (), graphs=True, processes=n) if case.what == SPLIT]
-    assert {(c.each, c.order, c.dtype) for c in split} == {
-        (each, order, dtype) for each in (1, 2) for order in ("awc", "atc") for dtype in TOLERANCES
+    assert {(c.each, c.split, c.order, c.dtype) for c in split} == {
+        (*how, order, dtype) for how in SPLITS for order in ("awc", "atc") for dtype in TOLERANCES
     }
     assert any(case.graphs for case in found)
     assert not any(case.graphs for case in cases(n, (), graphs=False))
@@ -281,8 +282,9 @@ def test_two_processes_get_what_one_gets(folder):
         found = list(csv.DictReader(file))
     assert len(found) == len(cases(4, ("a", "b"), graphs=False, processes=2))
     assert {(row["holds"], row["processes"]) for row in found} == {("True", "2")}
-    learners = {(row["each"], row["learners"]) for row in found}
-    assert learners == {("0", "4"), ("1", "2"), ("2", "1")}
+    learners = {(row["each"], row["split"], row["learners"]) for row in found}
+    split = {("1", "fully", "2"), ("2", "fully", "1"), ("2", "tensors", "1")}
+    assert learners == {("0", "-", "4")} | split
     assert all(float(row["difference"]) <= float(row["tolerance"]) for row in found)
 
 

@@ -1,16 +1,25 @@
-"""What each worker of the Ray Train example does, without Ray: a cluster takes minutes to start."""
+"""The Ray Train example: what a worker does, without Ray; where Ray is installed, a cluster."""
 
+import json
+import os
 import runpy
+import secrets
 import shutil
+import subprocess
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "jobs" / "ray_train.py"
+from gossip.comm.startup.launchers import Launched
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "jobs" / "ray_train.py"
 
 
 class Folder:
@@ -55,3 +64,22 @@ def test_a_worker_reports_each_epoch_and_goes_on_from_the_last(ray):
     accuracies = [metrics["accuracy"] for metrics, _ in ray.told]
     assert len(accuracies) == 4
     assert first["accuracy"] < accuracies[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(find_spec("ray") is None, reason='no Ray here: pip install "ray[train]"')
+def test_ray_begins_all_workers_again_where_one_is_lost(tmp_path):
+    """Its own cluster of this machine; each start has the variables that were recorded."""
+    more = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "RAY_AUTH_TOKEN": secrets.token_hex()}
+    command = [sys.executable, "-m", "tests.jobs.on_ray", str(tmp_path)]
+    done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["starts"] == [
+        {"place": asdict(Launched(rank, 2, 2, rank)), "again": again, "missing": []}
+        for again in (False, True)
+        for rank in (0, 1)
+    ]
+    assert found["epochs"] == 2
+    assert found["metrics"]["learners"] == 2

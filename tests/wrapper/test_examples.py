@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from gossip.data import cache
 from gossip.launch import mpirun as launch
@@ -40,9 +41,11 @@ WRAPPER = Path(__file__).parent
 ON_TWO = {
     "mnist.py": (["--dataset", MNIST, "--epochs", "2"], ()),
     "llama.py": (["--steps", "60", "--batch-size", "4"], ("transformers",)),
-    "lightning_module.py": (["--dataset", "digits", "--epochs", "6"], ("lightning",)),
+    "lightning_module.py": (["--dataset", "digits", "--epochs", "6", "--out"], ("lightning",)),
     "frameworks.py": ([], ("transformers", "accelerate")),
 }
+WITH_FOLDER = "lightning_module.py", "frameworks.py"
+"""Of those whose last argument is a folder to write to."""
 """What two processes run -> its arguments, and the libraries that it needs."""
 
 
@@ -54,7 +57,7 @@ def on_two(tmp_path_factory) -> dict[str, str]:
     for name, (arguments, libraries) in ON_TWO.items():
         if installed(*libraries):
             script = WRAPPER / name if (WRAPPER / name).exists() else Path("examples", name)
-            more = [folder] if script.parent == WRAPPER else []
+            more = [folder] if name in WITH_FOLDER else []
             words += [BREAK, str(script), *arguments, *more]
     runner = str(WRAPPER / "on_two.py")
     text = output(launch.find_mpirun(), "-n", "2", sys.executable, runner, *words)
@@ -170,6 +173,23 @@ def test_lightning_needs_no_adapter_on_two_processes(on_two):
     batches = 1437 // 2 // 32
     assert (n, int(steps)) == ("2", 6 * batches // 2)  # two batches are one step
     assert float(accuracy) > 80
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not installed("lightning"), reason="lightning is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_goes_on_bit_for_bit(alone, tmp_path):
+    def trained(name: str, *more: str) -> dict:
+        words = ["--dataset", "digits", "--out", str(tmp_path / name), *more]
+        alone("lightning_module.py", *words)
+        return torch.load(tmp_path / name / "learner-0.ckpt", weights_only=False)
+
+    whole = trained("whole", "--epochs", "3")
+    trained("part", "--epochs", "2")
+    resumed = trained("part", "--epochs", "3", "--resume")
+    assert whole["global_step"] == resumed["global_step"] == 3 * (1437 // 32 // 2)
+    for name, weights in whole["state_dict"].items():
+        assert torch.equal(weights, resumed["state_dict"][name])
 
 
 @on_two_processes

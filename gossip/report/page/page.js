@@ -2,7 +2,8 @@
 // The curves of a report, to work with. Data: see gossip/report/page/build.py. All text of a run
 // becomes text nodes and never markup.
 
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "var(--ink)"];
+const DASHES = ["", "6 3", "2 3", "8 3 2 3"]; // the next seven are dashed, ...
 const FIRST = [
   ["train_loss"], ["test_error"], ["alpha_e_ratio", "alpha_e", "lr"], ["sigma_w2"],
   ["delta", "grad_var"], ["consensus_distance"],
@@ -36,6 +37,17 @@ function checkbox(parent, text, checked, changed) {
   return label;
 }
 
+const look = (i) => ({
+  color: COLOURS[i % COLOURS.length],
+  dash: DASHES[Math.floor(i / COLOURS.length) % DASHES.length],
+});
+
+function swatch(parent, { color, dash }) {
+  const made = add(parent, "svg", { class: "swatch", viewBox: "0 0 20 4" });
+  const style = `stroke:${color};stroke-dasharray:${dash || "none"}`;
+  add(made, "line", { x1: 0, x2: 20, y1: 2, y2: 2, "stroke-width": 4, style });
+}
+
 const shown = (value) =>
   value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6)
     ? value.toExponential(3).replace(/\.?0+e/, "e")
@@ -63,9 +75,9 @@ function series(column) {
     for (const name of Object.keys(run.curves)) {
       if (prefix === null ? name !== column : !name.startsWith(prefix)) continue;
       const part = prefix === null ? "" : `: ${name.slice(prefix.length)}`;
-      const color = COLOURS[(prefix === null ? i : found.length) % COLOURS.length];
       const { step, value } = run.curves[name];
-      found.push({ run, name, label: run.label + part, color, step, value });
+      const drawn = look(prefix === null ? i : found.length);
+      found.push({ run, name, label: run.label + part, ...drawn, step, value });
     }
   });
   return spread ? bySeed(found) : found;
@@ -133,9 +145,14 @@ function decades(a, b) {
 function round([low, high]) {
   const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((m) => m * power >= rough) * power;
-  const ticks = [];
-  for (let v = Math.ceil(low / step) * step; v <= high + step / 1e6; v += step) ticks.push(v);
-  return ticks.map((v) => Number(v.toPrecision(12)));
+  const first = Math.ceil(low / step);
+  const ticks = Array.from({ length: 7 }, (_, k) => (first + k) * step);
+  return ticks.filter((v) => v <= high + step / 1e6).map((v) => Number(v.toPrecision(12)));
+}
+
+// Whether an axis can show a range: numbers far enough apart to be told from one another.
+function wide([low, high], log) {
+  return high - low > 1e-9 * Math.max(Math.abs(low), Math.abs(high)) && (!log || low > 0);
 }
 
 function extent(values, log) {
@@ -146,7 +163,7 @@ function extent(values, log) {
     if (v > high) high = v;
   }
   if (low > high) return null;
-  if (low === high) return log ? [low / 2, high * 2] : [low - (Math.abs(low) || 1), high + (Math.abs(high) || 1)];
+  if (!wide([low, high], false)) return log ? [low / 2, high * 2] : [low - (Math.abs(low) || 1), high + (Math.abs(high) || 1)];
   if (log) return [low / (high / low) ** 0.04, high * (high / low) ** 0.04];
   return [low - 0.04 * (high - low), high + 0.04 * (high - low)];
 }
@@ -190,6 +207,7 @@ class Figure {
   }
 
   zoom(view) {
+    if (view && !["x", "y"].every((axis) => !view[axis] || wide(view[axis], this.log[axis]))) return;
     this.view = view;
     this.draw();
   }
@@ -267,13 +285,15 @@ class Figure {
         const up = kept.map((i) => point(one.step[i], one.high[i]));
         const down = kept.map((i) => point(one.step[i], one.low[i])).reverse();
         const d = `M${[...up, ...down].join("L")}Z`;
-        if (kept.length) add(this.curves, "path", { class: "band", d, fill: one.color, opacity: 0.2 });
+        const style = `fill:${one.color}`;
+        if (kept.length) add(this.curves, "path", { class: "band", d, style, opacity: 0.2 });
       }
       const points = one.kept.map((i) => point(one.step[i], one.value[i]));
       if (points.length === 1) points.push(points[0]);
       if (!points.length) continue;
-      const look = { class: "curve", stroke: one.color, "stroke-linecap": "round" };
-      add(this.curves, "path", { ...look, d: `M${points.join("L")}` });
+      const style = `stroke:${one.color};stroke-dasharray:${one.dash || "none"}`;
+      const ends = { "stroke-linecap": one.dash ? "butt" : "round" };
+      add(this.curves, "path", { class: "curve", style, ...ends, d: `M${points.join("L")}` });
     }
   }
 
@@ -297,7 +317,7 @@ class Figure {
     add(this.values, "div", {}, `step ${step.one.step[step.i]}`);
     for (const { one, i } of found) {
       const line = add(this.values, "div");
-      add(line, "span", { class: "swatch", style: `background:${one.color}` });
+      swatch(line, one);
       add(line, "span", {}, one.label);
       const range = one.low ? ` (${shown(one.low[i])} to ${shown(one.high[i])})` : "";
       add(line, "span", {}, shown(one.value[i]) + range);
@@ -398,7 +418,7 @@ function runsBar() {
       on ? hidden.delete(run.label) : hidden.add(run.label);
       redraw();
     });
-    add(label, "span", { class: "swatch", style: `background:${COLOURS[i % COLOURS.length]}` });
+    swatch(label, look(i));
     label.append(run.label);
   });
   if (new Set(data.runs.map((run) => run.group)).size < data.runs.length) {
