@@ -15,6 +15,16 @@ ACTIVATIONS = (
 )  # fmt: skip
 
 
+class Flattened(nn.Linear):
+    """Flattens by torch's function."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+
+    def forward(self, x):
+        return super().forward(torch.flatten(x, 1))
+
+
 def net(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 6), *layers, nn.Linear(6, 10, bias=False))
 
@@ -22,6 +32,7 @@ def net(*layers: nn.Module) -> nn.Module:
 MODELS = {
     "mlp": lambda *_: mlp((8, 8), 10, widths=(6, 5)),
     "softmax": lambda *_: softmax((8, 8), 10),
+    "torch.flatten": lambda *_: Flattened(),
     "rows of a picture": lambda *_: nn.Sequential(
         nn.Linear(8, 5), nn.Tanh(), nn.Flatten(), nn.Linear(40, 10)
     ),
@@ -71,6 +82,32 @@ def test_a_row_that_stands_for_all_learners_has_the_mean_of_their_gradients(squa
         torch.testing.assert_close(shared.squares[0], expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_other_precisions_and_rows_in_larger_memory(dtype):
+    task, loop = (digits_task(MODELS["mlp"], dtype=dtype, engine=e) for e in ("auto", "loop"))
+    assert task.engine == "perceptrons"
+    x, inputs, labels = rows_and_batch(task)
+    wide = torch.zeros(LOCAL, 2 * task.d + 3, dtype=dtype)[:, 3 : 3 + task.d].copy_(x)
+    wide_inputs = inputs.transpose(0, 1).contiguous().transpose(0, 1)
+    found = task.gradient(wide, wide_inputs, labels)
+    expected = loop.gradient(x.to(dtype), inputs, labels)
+    tolerance = 8 * torch.finfo(dtype).eps * float(expected.values.abs().max())
+    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=tolerance)
+
+
+class Aside(nn.Sequential):
+    """Calls a linear map whose outputs lead nowhere: it has no gradient, not any."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(64, 300), nn.Linear(300, 300), nn.Linear(300, 10))
+
+    def forward(self, x):
+        first, aside, last = self[1], self[2], self[3]
+        h = torch.relu(first(self[0](x)))
+        aside(h)
+        return last(h)
+
+
 class Twice(nn.Sequential):
     """Uses a linear map twice."""
 
@@ -107,6 +144,7 @@ class Summed(nn.Sequential):
 @pytest.mark.parametrize(
     "build",
     [
+        Aside,
         Twice,
         Shifted,
         Summed,

@@ -143,7 +143,8 @@ def environment_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
+        for name in [name for name in os.environ if name not in before]:
+            del os.environ[name]
         os.environ.update(before)
 
 

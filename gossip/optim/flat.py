@@ -111,6 +111,7 @@ class FlatOptimizer:
         if self._looks_at_weights or self._skipping(gradients):
             return between(x, self.step(x, gradients, lr))
         if self._is_sgd(lr):
+            assert (x.shape, x.dtype) == (gradients.shape, gradients.dtype)
             return lambda base, out: torch.add(base, gradients, alpha=-float(lr), out=out)
         return lambda base, out: self._advanced(out.copy_(base), gradients, lr)
 
@@ -169,8 +170,14 @@ class FlatOptimizer:
         return sum(rows.numel() for rows in fresh.moments().values()) / d
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state_rows()` of another optimizer like this one; before the first step."""
+        """Go on from `state_rows()` of another optimizer like this one; before the first step.
+
+        Raises:
+            UserError: it has a state, and this one has none.
+        """
         assert self._optimizer is None, "this optimizer has stepped already"
+        if state and self._is_plain:
+            raise UserError(f"the checkpoint is of another run: plain SGD has no {min(state)!r}")
         self._restored = {name: rows.clone() for name, rows in state.items()}
 
     def _skipping(self, gradients: Tensor) -> bool:
@@ -205,19 +212,18 @@ class FlatOptimizer:
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether the increment is -lr g and nothing is kept; tried on numbers without rounding."""
+        """Whether the optimizer is torch's SGD itself, without momentum and weight decay."""
         if not self._elementwise:
             return False
-        x, tried = torch.zeros(1, 1, dtype=torch.float64), FlatOptimizer(self._make, ())
-        for gradient in (1.0, 4.0, -2.0):
-            stepped = tried._advanced(x.clone(), torch.full_like(x, gradient), LR_TRIED)
-            if float(stepped - x) != -LR_TRIED * gradient:
-                return False
-            x = stepped
-        return not self._looks_at_weights and not tried.state_rows()
+        with uncompiled():
+            made = self._make([{"params": [nn.Parameter(torch.zeros(1))]}])
+        (group,) = made.param_groups
+        more = ("momentum", "weight_decay", "nesterov", "maximize")
+        return type(made) is torch.optim.SGD and not any(group[name] for name in more)
 
     def _stepped(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
         if self._is_sgd(lr):
+            assert (x.shape, x.dtype) == (gradients.shape, gradients.dtype)
             return torch.add(x, gradients, alpha=-float(lr))
         return self._advanced(x.clone(), gradients, lr)
 

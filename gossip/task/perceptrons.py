@@ -8,11 +8,11 @@ weights W_j [out, in], biases b_j [out] and a batch X_j [batch, in]:
     \bar W_j = \bar Y_j^T X_j, \quad \bar b_j = \bar Y_j^T 1, \quad \bar X_j = \bar Y_j W_j,
 
 barred what is propagated back. All learners' products are one batched product, and those of the
-weights' gradients go straight into the learners' rows; `torch.func.vmap`, which takes any model,
-has them turned round, gathered and copied: 1.3 to 1.6 times the time (docs/performance.md).
+weights' gradients go straight into the learners' rows. `torch.func.vmap`, which takes any model,
+leaves gradients in tensors of their own, which are copied into the rows (docs/performance.md).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -72,17 +72,18 @@ def gradient(
         The losses, [n].
 
     Raises:
-        NoPerceptronError: the model is none, or uses a parameter twice or not at all.
+        NoPerceptronError: the model is none, or uses a parameter twice, or one that the loss does
+            not depend on.
     """
     anchor = inputs.new_zeros((), requires_grad=True)
     learners = _Learners(parameters, anchor)
     with learners:
         logits = model(inputs)
-    if learners.unused:
-        raise NoPerceptronError("a parameter is not used")
     losses = _losses(of_logits, logits, labels)
     loss = losses.sum()
     torch.autograd.grad(loss if scale is None else loss * scale, anchor, allow_unused=True)
+    if len(learners.written) != len(parameters):
+        raise NoPerceptronError("a parameter is not used")
     return losses.detach()
 
 
@@ -99,11 +100,8 @@ class _Learners(TorchFunctionMode):
     def __init__(self, parameters: Mapping[nn.Parameter, Rows], anchor: Tensor) -> None:
         super().__init__()
         self._parameters, self._anchor = dict(parameters), anchor
-
-    @property
-    def unused(self) -> Iterable[nn.Parameter]:
-        """The parameters that no linear map has had."""
-        return self._parameters.keys()
+        self.written: list[Rows] = []
+        """Those whose gradients have been written; the others' places are what memory held."""
 
     def __torch_function__(
         self,
@@ -120,7 +118,7 @@ class _Learners(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.linear:
             return self._linear(*args, **kwargs)
-        if func is Tensor.flatten:
+        if func in (Tensor.flatten, torch.flatten):
             return _flatten(*args, **kwargs)
         tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
         if (
@@ -139,7 +137,7 @@ class _Learners(TorchFunctionMode):
             own = [None if each is None else self._parameters.pop(each) for each in (weight, bias)]
         except KeyError as error:
             raise NoPerceptronError("a parameter is used twice, or is not trained") from error
-        return _Linear.apply(input, self._anchor, *own)
+        return _Linear.apply(input, self._anchor, *own, self.written)
 
 
 def _flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -150,12 +148,14 @@ def _flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 class _Linear(torch.autograd.Function):
-    """Y_j = X_j W_jᵀ + 1 b_jᵀ; `anchor` has the graph lead here, the rows being no part of it."""
+    """Y_j = X_j W_jᵀ + 1 b_jᵀ; `anchor` is in autograd's graph in place of the rows."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, weight: Rows, bias: Rows | None) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, anchor: Tensor, weight: Rows, bias: Rows | None, written: list[Rows]
+    ) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.weight, ctx.bias = weight, bias
+        ctx.weight, ctx.bias, ctx.written = weight, bias, written
         # Not a view of what is computed: what follows may work in place.
         y = x.new_empty(*x.shape[:-1], weight.values.shape[1])
         if (w := weight.shared) is not None:
@@ -172,17 +172,18 @@ class _Linear(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, *barred: Tensor) -> tuple[Tensor | None, None, None, None]:
+    def backward(ctx: Any, *barred: Tensor) -> tuple[Tensor | None, None, None, None, None]:
         (x,), weight, bias = ctx.saved_tensors, ctx.weight, ctx.bias
         y = _of_learners(barred[0])
         torch.bmm(y.mT, _of_learners(x), out=weight.gradient)
         if bias is not None:
             torch.sum(y, dim=1, out=bias.gradient)
+        ctx.written += [weight] if bias is None else [weight, bias]
         if not ctx.needs_input_grad[0]:
-            return None, None, None, None
+            return None, None, None, None, None
         w = weight.shared
         back = torch.bmm(y, weight.values) if w is None else y @ w
-        return back.view(x.shape), None, None, None
+        return back.view(x.shape), None, None, None, None
 
 
 def _of_learners(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip.comm.base import Communicator
-from gossip.errors import UserError
+from gossip.errors import UserError, one_of
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.hessians import hessian_vectors
 from gossip.task.layers import NORM, layers
@@ -18,7 +18,7 @@ from gossip.task.loss import OfLogits, cross_entropy, total
 from gossip.task.numerics import PLAIN, Numerics
 from gossip.task.overrun import spared
 from gossip.task.parameters import coordinates
-from gossip.task.row_gradients import Gradients, RowGradients
+from gossip.task.row_gradients import LOOP, VMAP, Gradients, RowGradients
 from gossip.task.row_model import RowModel
 from gossip.task.samples import RECALIBRATION_CHUNK, Samples, chunks
 from gossip.task.trial import NEEDED, SAMPLES, SEED, conduct
@@ -57,11 +57,11 @@ class Task:
         train: training samples.
         test: test samples.
         dtype: of rows and inputs.
-        engine: how gradients of several rows are computed: "perceptrons" (one batched pass of
-            linear maps, see `gossip.task.perceptrons`), "vmap" (one of any model), "loop" (one row
-            after the other), or "auto": the first if the model is one; vmap unless it cannot be
-            batched, or has what on a CPU is slower that way: convolutions, which become one grouped
-            convolution, and whatever torch has no batching rule for, such as fused attention.
+        engine: how gradients of several rows are computed: "vmap" (one batched pass of any model),
+            "loop" (one row after the other), or "auto": "perceptrons" if the model is one (a
+            batched pass of linear maps, see `gossip.task.perceptrons`); else vmap unless it cannot
+            be batched, or has what on a CPU is slower that way: convolutions, which become one
+            grouped convolution, and whatever torch has no batching rule for, as fused attention.
         num_classes: logits the model must have at least; not looked at if 0.
         seed: of what the model draws when it is made and is not trained, in frozen parameters.
         validation: samples held out of the training set, if any.
@@ -127,11 +127,13 @@ class Task:
         first = inputs[:SAMPLES], labels[:SAMPLES]
         self._refuse_hidden_weights(seed, *first, seen.gradients)
         if engine == "auto":
-            rows = torch.stack([self.init(each) for each in range(2)])
             pair = np.arange(2 * SAMPLES).reshape(2, -1) % len(train)
-            self.notes += self._gradients.choose(rows, *train.batch(pair))
+            self.notes += self._gradients.choose(self._two_rows, *train.batch(pair))
         else:
-            self._gradients.engine = engine
+            self._gradients.engine = one_of((VMAP, LOOP), engine, "engine")
+
+    def _two_rows(self) -> Tensor:
+        return torch.stack([self.init(seed) for seed in range(2)])
 
     @property
     def engine(self) -> str:

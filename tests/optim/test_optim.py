@@ -1,9 +1,13 @@
 """Every optimizer on flat rows is one torch optimizer per learner."""
 
+from functools import partial
+
 import pytest
 import torch
 
+from gossip.errors import UserError
 from gossip.optim import OPTIMIZERS
+from gossip.optim.flat import FlatOptimizer
 from gossip.task.layers import Layer
 from tests.problems import optimizer
 
@@ -145,3 +149,43 @@ def test_an_increment_added_elsewhere_is_the_same(name, weight_decay, lr):
         torch.testing.assert_close(moved - start, stepped - x, rtol=1e-9, atol=1e-14)
         assert torch.equal(alone.increment(x, g, lr)(x, torch.empty_like(x)), stepped)
         x, start = stepped, draw()
+
+
+class Clipped(torch.optim.SGD):
+    """SGD of gradients that are at most 1 by element."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = parameter.grad.clamp(-1, 1)
+        return super().step(closure)
+
+
+@pytest.mark.parametrize(
+    ("make", "plain"),
+    [
+        (torch.optim.SGD, True),
+        (partial(torch.optim.SGD, foreach=True), True),
+        (partial(torch.optim.SGD, momentum=0.9), False),
+        (partial(torch.optim.SGD, weight_decay=1e-10), False),
+        (partial(torch.optim.SGD, maximize=True), False),
+        (torch.optim.Adam, False),
+        (Clipped, False),
+    ],
+)
+def test_plain_sgd_is_one_pass_and_every_other_optimizer_is_called(make, plain, monkeypatch):
+    optimizer = FlatOptimizer(make, ())
+    x, gradients = torch.zeros(2, 3), torch.tensor([[0.5, 8.0, -3.0]] * 2)
+    own = torch.nn.Parameter(x.clone())
+    own.grad = gradients.clone()
+    make([own], lr=0.1).step()
+    assert torch.equal(optimizer.step(x, gradients, 0.1), own.data)
+    base, out = x + 1, torch.empty_like(x)
+    fresh = FlatOptimizer(make, ()).increment(x, gradients, 0.1)(base, out)
+    torch.testing.assert_close(fresh - base, own.data - x, rtol=0, atol=1e-6)
+    assert (optimizer._optimizer is None) == plain
+
+
+def test_plain_sgd_refuses_the_momentum_of_another_run():
+    with pytest.raises(UserError, match="of another run"):
+        FlatOptimizer(torch.optim.SGD, ()).restore({"momentum_buffer": torch.zeros(2, 3)})
