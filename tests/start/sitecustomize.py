@@ -1,7 +1,7 @@
 """How Python starts in programs of the tests that are not about their start: with half of torch.
 
-Python finds this file where its folder is in PYTHONPATH. Three things of a short program's start, a
-fifth of its CPU time and half with an optimizer of torch's, are of no use to those that tests start:
+Python finds this file where its folder is in PYTHONPATH. Three things of a short program's start,
+a fifth of its CPU time, half with an optimizer of torch's, are of no use to those that tests start:
 
 - torch's compiler, which is imported with the first of torch's optimizers. Here nothing is
   compiled, and it has nothing to leave alone.
