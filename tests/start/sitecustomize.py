@@ -1,11 +1,13 @@
 """How Python starts in programs of the tests that are not about their start: with half of torch.
 
 Python finds this file where its folder is in PYTHONPATH. Three things of a short program's start,
-three eighths of its CPU time, are of no use to those that tests start:
+a fifth of its CPU time, half with an optimizer of torch's, are of no use to those that tests start:
 
 - torch's compiler, which is imported with the first of torch's optimizers. Here nothing is
   compiled, and it has nothing to leave alone.
 - `torch._meta_registrations`: shapes of what has no data, for operators that torch has in Python.
+  `torch.Generator` and tensors that are split among processes need it: programs that have them
+  fail at once, and start with all of torch.
 - Garbage of what is imported, which is looked for again and again, and there is none.
 """
 
