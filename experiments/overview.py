@@ -4,9 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from experiments.account import claims as account
 from experiments.account import page as account_page
@@ -18,11 +15,12 @@ from experiments.adadamp import page as adadamp_page
 from experiments.adadamp.size import FULL, IMAGES, studies
 from experiments.common import tables
 from experiments.common.claims import Verdict
-from experiments.common.figures import new_figure, save
+from experiments.common.figures import save
 from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
-from experiments.common.statistics import Criterion, share
-from experiments.common.survival import fit
+from experiments.common.statistics import Criterion
+from experiments.fight import claims as fight
+from experiments.fight import page as fight_page
 from experiments.flatness import claims as flatness
 from experiments.flatness import page as flatness_page
 from experiments.flatness.plan import runs as flatness_runs
@@ -31,6 +29,7 @@ from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
 from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
 from experiments.noise.groups import Measured
+from experiments.overview_picture import survival, survival_curves
 from experiments.overview_text import COSTS, DISAGREE, HEAD, REFEREE, UNFINISHED
 from experiments.reread import (
     best_error,
@@ -40,7 +39,6 @@ from experiments.reread import (
     late_rate,
     ssgd_fails,
     ssgd_star,
-    survivors,
 )
 from experiments.reread_rivals import (
     date_at_the_large_batch,
@@ -50,9 +48,6 @@ from experiments.reread_rivals import (
     rivals,
     state_aware,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PICTURE = "overview.png"
 FASHION = 2
@@ -124,9 +119,43 @@ def _survives(
     return verdict
 
 
+def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of rates and tuned methods, by the beginning of its statement."""
+    claims = (*fight.EDGE_CLAIMS, *fight.OVERALL, *fight.DOUBLED)
+    (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
+
+    def verdict(scale: Scale) -> Verdict:
+        made = fight_page.measured(scale)
+        so_far = ("open", "begun; judged when all runs it is about are there")
+        return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
 DPSGD = (
     Entry("DPSGD bears larger rates than SSGD", larger_rates, "dpsgd"),
+    Entry("... fresh seeds, seven rates", by_fight("DPSGD with W = 11ᵀ/n bears"), "fight"),
+    Entry("... on a ring", by_fight("DPSGD on a ring bears larger"), "fight"),
+    Entry("... with one peer", by_fight("DPSGD with one peer bears larger"), "fight"),
+    Entry(
+        "... with a random neighbour",
+        by_fight("DPSGD with a random neighbour bears larger"),
+        "fight",
+    ),
     Entry("SSGD fails at α = 1", ssgd_fails, "dpsgd"),
+    Entry("... fresh seeds", by_fight("SSGD fails at the paper's"), "fight"),
+    Entry(
+        "DPSGD beats SSGD, both tuned: W = 11ᵀ/n", by_fight("DPSGD with W = 11ᵀ/n beats"), "fight"
+    ),
+    Entry("... on a ring", by_fight("DPSGD on a ring beats"), "fight"),
+    Entry("... with one peer", by_fight("DPSGD with one peer beats"), "fight"),
+    Entry("... with a random neighbour", by_fight("DPSGD with a random neighbour beats"), "fight"),
+    Entry("Batch and rate times 32, SSGD fails", by_fight("SSGD fails at the largest"), "fight"),
+    Entry(
+        "... where DPSGD with a random neighbour does not",
+        by_fight("... where DPSGD with a random neighbour"),
+        "fight",
+    ),
     Entry("DPSGD comes to 2.1 %", best_error, "dpsgd"),
     Entry("Its α_e is below 0.9 α early, by itself", early_rate, "dpsgd"),
     Entry("... and within 15 % of α late", late_rate, "dpsgd"),
@@ -236,6 +265,7 @@ def text(scale: Scale) -> str:
         *(f"still to run: {line}" for line in account_page.missing(account_rows(scale))),
         *_noise_missing(scale),
         *(f"still to run: flatness, {line}" for line in _flatness_missing(scale)),
+        *_fight_missing(scale),
         *(
             f"still to run: methods, {line}"
             for line in methods_page.missing(methods_page.measured(scale))
@@ -257,30 +287,9 @@ def write(scale: Scale) -> None:
 
 def publish(scale: Scale) -> None:
     """Draw its picture, if there are runs."""
-    if all(len(survivors(scale, name)) > 1 for name in ("dpsgd", "ssgd")):
-        save(survival(scale), scale.results / PICTURE)
-
-
-def survival(scale: Scale) -> "Figure":
-    """Share of runs that survive over alpha, with Wilson's intervals and logistic curves."""
-    with new_figure(6.4, 3.4) as figure:
-        axes = figure.subplots()
-        for place, (name, label) in enumerate((("dpsgd", "DPSGD, W = 11ᵀ/n"), ("ssgd", "SSGD"))):
-            cells = survivors(scale, name)
-            alphas = np.array([cell.alpha for cell in cells])
-            found = [share(cell.survived, cell.runs) for cell in cells]
-            sides = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
-            shifted = alphas + 0.01 * (2 * place - 1)
-            values = [f.value for f in found]
-            axes.errorbar(
-                shifted, values, yerr=sides, fmt="o", color=f"C{place}", capsize=3, label=label
-            )
-            fine = np.linspace(alphas.min() * 0.75, alphas.max() * 1.1, 100)
-            axes.plot(fine, fit(cells).at(fine), color=f"C{place}")
-        axes.set_xlabel("learning rate α")
-        axes.set_ylabel("share of runs that survive")
-        axes.legend()
-    return figure
+    curves = survival_curves(scale)
+    if all(len(cells) > 1 for cells in curves.values()):
+        save(survival(curves), scale.results / PICTURE)
 
 
 def _cells(entry: Entry, scale: Scale) -> list[str]:
@@ -305,6 +314,11 @@ def _flatness_missing(scale: Scale) -> list[str]:
     planned = len(flatness_runs(made.size))
     done = len(made.rows) // len(made.size.levels)
     return [] if done >= planned else [f"{planned - done} of {planned} runs"]
+
+
+def _fight_missing(scale: Scale) -> list[str]:
+    left = sum(fight_page.left(fight_page.measured(scale)).values())
+    return [f"still to run: fight, {left:,} runs, more if its grids grow"] if left else []
 
 
 def _costs(scale: Scale) -> str:

@@ -17,6 +17,8 @@ from experiments.date import command as date
 from experiments.date import page as date_page
 from experiments.dpsgd import fig2, topologies
 from experiments.dpsgd import page as dpsgd_page
+from experiments.fight import command as fight
+from experiments.fight import page as fight_page
 from experiments.flatness import command as flatness
 from experiments.flatness import page as flatness_page
 from experiments.lena import command as lena
@@ -41,6 +43,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "account.csv": account_page.write,
     "flatness.csv": flatness_page.write,
     "methods.csv": methods_page.write,
+    "fight.csv": fight_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -61,10 +64,8 @@ def main(argv: list[str] | None = None) -> int:
     def command() -> None:
         scale = options.scale()
         if not options.page:
-            for study in (
-                *(fig2, topologies, lena, rivals, date, time),
-                *(adadamp, noise, account, flatness, methods),
-            ):
+            studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account)
+            for study in (*studies, flatness, methods, fight):
                 study.publish(scale)
             overview.publish(scale)
         dpsgd_page.write(scale)

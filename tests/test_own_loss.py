@@ -81,7 +81,7 @@ def test_cross_entropy_of_ones_own_is_the_default():
 
 def test_what_cannot_be_batched_is_taken_in_turn_and_walks_the_same_way():
     batched, turned = study("own_loss:squares"), study("own_loss:in_turn")
-    assert (batched.task.engine, turned.task.engine) == ("vmap", "loop")
+    assert (batched.task.engine, turned.task.engine) == ("perceptrons", "loop")
     assert "cannot be batched" in " ".join(turned.task.notes)
     (one, rows), (other, _) = walked(batched), walked(turned)
     torch.testing.assert_close(one.state.x, other.state.x, rtol=1e-11, atol=1e-12)

@@ -4,6 +4,7 @@ Time is what the caller waits for: weights out, gradients by the workers, their 
 workers have equally many samples, and the sum is the same for all sides.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -117,6 +118,7 @@ def _connected(
 
     distributed: Any = extra("distributed", "dask")
     with (
+        environment_kept(),
         distributed.LocalCluster(
             n_workers=comm.processes,
             threads_per_worker=1,
@@ -128,6 +130,21 @@ def _connected(
     ):
         client.wait_for_workers(comm.processes)
         yield lambda: Cluster(client)
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Gives this process the environment back that it had.
+
+    Dask sets what its workers are to have (MALLOC_TRIM_THRESHOLD_ among it) in the process that
+    starts them, and leaves it there: jobs started later would give freed memory back at every step.
+    """
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def problem_of(widths: tuple[int, ...]) -> Problem:

@@ -106,11 +106,42 @@ def difference(
     a, b = _samples(first, second, paired=paired)
     if paired:
         return mean(a - b, level)
-    if np.ptp(a) == np.ptp(b) == 0:
-        return Estimate(*[float(a[0] - b[0])] * 3)
-    value = float(a.mean() - b.mean())
-    parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
-    freedom = parts.sum() ** 2 / float((parts**2 / [len(a) - 1, len(b) - 1]).sum())
+    return contrast((a, b), (1.0, -1.0), level)
+
+
+def contrast(
+    samples: Sequence[Sequence[float] | np.ndarray],
+    weights: Sequence[float],
+    level: float = LEVEL,
+) -> Estimate:
+    r"""Weighted sum of the means of independent samples, such as a mean of differences.
+
+    .. math:: \sum_i w_i \bar x_i \pm t_\nu \Bigl(\sum_i p_i\Bigr)^{1/2}, \qquad
+        p_i = w_i^2 s_i^2 / n_i, \qquad \nu = \Bigl(\sum_i p_i\Bigr)^2 \Big/
+        \sum_i \frac{p_i^2}{n_i - 1}
+
+    Args:
+        samples: numbers of the runs of each group.
+        weights: of their means; (1, -1) is Welch's difference.
+        level: of the interval.
+
+    Raises:
+        UserError: a sample of fewer than two runs, or numbers that are not finite.
+
+    Reference: Satterthwaite, "An approximate distribution of estimates of variance components",
+    Biometrics Bulletin 2, 1946.
+    """
+    found = [_finite(sample) for sample in samples]
+    value = float(sum(w * x.mean() for w, x in zip(weights, found, strict=True)))
+    parts = np.array(
+        [
+            w**2 * x.var(ddof=1) / len(x) if np.ptp(x) else 0.0
+            for w, x in zip(weights, found, strict=True)
+        ]
+    )
+    if not parts.any():
+        return Estimate(value, value, value)
+    freedom = parts.sum() ** 2 / float((parts**2 / [len(x) - 1 for x in found]).sum())
     half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(parts.sum())
     return Estimate(value, value - half, value + half)
 

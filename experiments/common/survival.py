@@ -78,21 +78,42 @@ def alpha_50(cells: Sequence[Cell], *, seed: int = 0, level: float = LEVEL) -> E
     Raises:
         UserError: the grid does not reach from rates that most survive to those that few do.
     """
+    rng = np.random.default_rng(seed)
+    return _estimate(fit(cells).alpha_50, _halves(cells, rng), level)
+
+
+def alpha_50_difference(
+    first: Sequence[Cell], second: Sequence[Cell], *, seed: int = 0, level: float = LEVEL
+) -> Estimate:
+    """alpha_50 of the first runs minus that of the second, each drawn anew from its own curve.
+
+    Raises:
+        UserError: as `alpha_50`.
+    """
+    rng = np.random.default_rng(seed)
+    a, b = (_halves(cells, rng) for cells in (first, second))
+    says = np.isfinite(a) | np.isfinite(b)
+    return _estimate(fit(first).alpha_50 - fit(second).alpha_50, a[says] - b[says], level)
+
+
+def _halves(cells: Sequence[Cell], rng: np.random.Generator) -> NDArray[np.float64]:
+    """alpha_50 of runs that are drawn anew."""
     if not both_sides(cells):
         raise UserError(
             "alpha_50 lies outside the learning rates that were run: extend the grid until most "
             "runs survive its least and few its largest"
         )
     alphas, _, runs = _columns(cells)
-    curve = fit(cells)
-    rng = np.random.default_rng(seed)
-    drawn = rng.binomial(runs.astype(int), curve.at(alphas), (RESAMPLES, len(runs)))
+    drawn = rng.binomial(runs.astype(int), fit(cells).at(alphas), (RESAMPLES, len(runs)))
     a, b = _fitted(np.log(alphas), drawn.astype(float), runs).T
-    halves = np.where(b < 0, np.exp(-a / np.where(b < 0, b, -1.0)), np.inf)
+    return np.where(b < 0, np.exp(-a / np.where(b < 0, b, -1.0)), np.inf)
+
+
+def _estimate(value: float, drawn: NDArray[np.float64], level: float) -> Estimate:
     tail = (1 - level) / 2
     # Of order statistics, not between two: some may be infinite.
-    low, high = np.quantile(halves, [tail, 1 - tail], method="inverted_cdf")
-    return Estimate(curve.alpha_50, float(low), float(high))
+    low, high = np.quantile(drawn, [tail, 1 - tail], method="inverted_cdf")
+    return Estimate(value, float(low), float(high))
 
 
 def _columns(cells: Sequence[Cell]) -> NDArray[np.float64]:

@@ -19,8 +19,10 @@ PANELS = {
 }
 """What the test loss is drawn over: columns of `experiments.methods.rows.Row`."""
 MARKERS = {ALL_REDUCE: "s", STEPS: "o", COMPRESSED: "^", ROUNDS: "D"}
-BOTTOM, TOP = 0.93, 3.0
+BOTTOM, TOP = 0.93, 2.5
 """The ends of an axes, in least losses: methods above it are in the table alone."""
+NAMED = ("ssgd", "dpsgd", "one-peer")
+"""Methods whose points are named beside those of the front; of the others there are too many."""
 
 
 def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
@@ -65,8 +67,9 @@ def _panel(axes: "Axes", made: Measured, cell: str, column: str) -> None:
         family = METHODS[name].family
         color = f"C{list(MARKERS).index(family)}"
         axes.plot(cost, loss, MARKERS[family], color=color, ms=7 if name in best else 4)
-        weight = "bold" if name in best else "normal"
-        axes.annotate(name, (cost, loss), (4, 3), textcoords="offset points", fontsize=7,
-                      fontweight=weight)  # fmt: skip
+        if name in best or name in NAMED:
+            weight = "bold" if name in best else "normal"
+            axes.annotate(name, (cost, loss), (5, 4), textcoords="offset points", fontsize=8,
+                          fontweight=weight)  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")

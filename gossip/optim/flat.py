@@ -110,6 +110,8 @@ class FlatOptimizer:
         """
         if self._looks_at_weights or self._skipping(gradients):
             return between(x, self.step(x, gradients, lr))
+        if self._is_sgd(lr):
+            return lambda base, out: torch.add(base, gradients, alpha=-float(lr), out=out)
         return lambda base, out: self._advanced(out.copy_(base), gradients, lr)
 
     @property
@@ -191,13 +193,32 @@ class FlatOptimizer:
         for gradient, tolerance in ((0.0, 0.0), (1.0, 1e-12)):
             x, tried = apart, FlatOptimizer(self._make, ())
             for _ in range(TRIED):
-                x = tried.step(x, torch.full_like(x, gradient), LR_TRIED)
+                x = tried._advanced(x.clone(), torch.full_like(x, gradient), LR_TRIED)
             increments = x - apart
             if not torch.allclose(increments, increments[0], rtol=0, atol=tolerance):
                 return True
         return False
 
+    def _is_sgd(self, lr: "float | Tensor") -> bool:
+        """Whether a step is x - lr g with one rate for all, which is one pass over the rows."""
+        return not (isinstance(lr, Tensor) and lr.ndim) and self._is_plain
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the increment is -lr g and nothing is kept; tried on numbers without rounding."""
+        if not self._elementwise:
+            return False
+        x, tried = torch.zeros(1, 1, dtype=torch.float64), FlatOptimizer(self._make, ())
+        for gradient in (1.0, 4.0, -2.0):
+            stepped = tried._advanced(x.clone(), torch.full_like(x, gradient), LR_TRIED)
+            if float(stepped - x) != -LR_TRIED * gradient:
+                return False
+            x = stepped
+        return not self._looks_at_weights and not tried.state_rows()
+
     def _stepped(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
+        if self._is_sgd(lr):
+            return torch.add(x, gradients, alpha=-float(lr))
         return self._advanced(x.clone(), gradients, lr)
 
     def _advanced(self, stepped: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:

@@ -24,7 +24,7 @@ def expected_to_pay(task: Task, rows: int) -> bool:
     """Whether a step of so many rows on a GPU is one batched pass, and a small one."""
     numerics = task.numerics
     on_gpu = numerics.device.type == "cuda" and not numerics.compile
-    return on_gpu and task.engine == "vmap" and task.d * rows <= MOST_NUMBERS
+    return on_gpu and task.engine != "loop" and task.d * rows <= MOST_NUMBERS
 
 
 class Captured:

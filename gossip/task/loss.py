@@ -25,7 +25,7 @@ _TOLERANCE = 1e-3
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The mean over all labels, [batch] or [batch, positions]; logits have the classes last."""
-    return _by_label(logits, labels).mean()
+    return by_label(logits, labels).mean()
 
 
 def mean_square(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -36,11 +36,11 @@ def mean_square(outputs: Tensor, labels: Tensor) -> Tensor:
 def total(loss: OfLogits, logits: Tensor, labels: Tensor) -> float:
     """The sum of the losses over all labels."""
     if loss is cross_entropy:
-        return float(_by_label(logits, labels).sum())
+        return float(by_label(logits, labels).sum())
     return float(loss(logits, labels)) * labels.numel()
 
 
-def _by_label(logits: Tensor, labels: Tensor) -> Tensor:
+def by_label(logits: Tensor, labels: Tensor) -> Tensor:
     """For each label, in one row.
 
     Not `torch.nn.functional.cross_entropy`: over learners (vmap) torch takes that apart in Python,

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.func import functional_call, vmap
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
 from gossip.streams import seeded
+from gossip.task import perceptrons
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.derivatives import dense, gradients, refuse_ends, twice_differentiable
 from gossip.task.layers import NORM, layer_squares, layers, running_statistics
@@ -79,10 +81,11 @@ class Task:
         train: training samples.
         test: test samples.
         dtype: of rows and inputs.
-        engine: how gradients of several rows are computed: "vmap" (one batched pass), "loop"
-            (one row after the other), or "auto": vmap unless the model cannot be batched, or has
-            what on a CPU is slower that way: convolutions, which become one grouped convolution,
-            and whatever torch has no batching rule for, such as fused attention.
+        engine: how gradients of several rows are computed: "perceptrons" (one batched pass of
+            linear maps, see `gossip.task.perceptrons`), "vmap" (one of any model), "loop" (one row
+            after the other), or "auto": the first if the model is one; vmap unless it cannot be
+            batched, or has what on a CPU is slower that way: convolutions, which become one grouped
+            convolution, and whatever torch has no batching rule for, such as fused attention.
         num_classes: logits the model must have at least; not looked at if 0.
         seed: of what the model draws when it is made and is not trained, in frozen parameters.
         validation: samples held out of the training set, if any.
@@ -137,6 +140,8 @@ class Task:
             self.numerics, self.notes = spared(numerics)
         self._model = converted(model, numerics, dtype)
         self._buffers = tuple(running_statistics(self._model))
+        trained = dict(self._model.named_parameters())
+        self._trained = [trained[layer.name] for layer in self.layers]
         own = dict(self._model.named_buffers())
         parts = [own[layer.name].reshape(-1) for layer in self._buffers]
         nothing = torch.empty(0, dtype=dtype, device=numerics.device)
@@ -145,6 +150,7 @@ class Task:
         self._step_loss = self._compiled(self._loss)
         self._batched_loss = self._compiled(vmap(self._loss))
         self._exact_batched_loss = vmap(self._exact_loss)
+        self.engine = "loop"
         self._refuse_hidden_weights(seed, inputs[:SAMPLES], labels[:SAMPLES], seen.gradients)
         self.engine = self._best_engine() if engine == "auto" else engine
 
@@ -209,12 +215,28 @@ class Task:
             batch = inputs.flatten(0, 1), labels.flatten(0, 1)
             gradient, loss = of_row(x[0], *batch, own, None if seeds is None else seeds[0])
             return Gradients(gradient.unsqueeze(0), loss.unsqueeze(0))
+        if self.engine == "perceptrons":
+            return self._of_perceptrons(x, inputs, labels, scale)
         if self.engine == "vmap":
             return self._batched(x, inputs, labels, scale, exact)
         nobody, values = [None] * local, torch.empty_like(x)
         each = zip(x, inputs, labels, _or(buffers, nobody), _or(seeds, nobody), strict=True)
         losses = [of_row(*row, out=own)[1] for own, row in zip(values, each, strict=True)]
         return Gradients(values, torch.stack(losses))
+
+    def _of_perceptrons(
+        self,
+        x: Tensor,
+        inputs: Tensor,
+        labels: Tensor,
+        scale: "float | Tensor | None" = None,
+        out: Tensor | None = None,
+    ) -> Gradients:
+        values = x.new_empty(x.shape) if out is None else out
+        views = zip(self._views(x), self._views(values), strict=True)
+        rows = dict(zip(self._trained, starmap(perceptrons.Rows, views), strict=True))
+        losses = perceptrons.gradient(self._model, self._of_logits, rows, inputs, labels, scale)
+        return Gradients(values if scale is None else values.div_(scale), losses)
 
     def _batched(
         self,
@@ -242,7 +264,7 @@ class Task:
     ) -> Gradients:
         """Mean over the local learners, a few gradients in memory at a time."""
         local = len(inputs)
-        at_once = max(1, ROWS_AT_ONCE // self.d) if self.engine == "vmap" else 1
+        at_once = max(1, ROWS_AT_ONCE // self.d) if self.engine != "loop" else 1
         total = torch.zeros_like(row)
         loss = row.new_zeros(())
         sums = row.new_zeros(len(self.layers), dtype=torch.float64)
@@ -440,6 +462,8 @@ class Task:
             return "loop"
         if any(isinstance(m, in_turn) for m in self._model.modules()):
             return "loop"
+        if self._is_perceptron():
+            return "perceptrons"
         two_rows = self.init(0).repeat(2, 1)
         inputs, labels = self.train.batch(np.zeros((2, 2), dtype=np.int64))
         parameters = self._parameters(two_rows)
@@ -463,6 +487,19 @@ class Task:
             )
             return "loop"
         return "vmap"
+
+    def _is_perceptron(self) -> bool:
+        """Whether the model is a perceptron by its gradients of two rows, which vmap's are, too."""
+        if self._ties or self.numerics.compile or self.numerics.amp is not None:
+            return False
+        rows = torch.stack([self.init(seed) for seed in range(2)])
+        batch = self.train.batch(np.arange(2 * SAMPLES).reshape(2, SAMPLES) % len(self.train))
+        try:
+            found = self._of_perceptrons(rows, *batch).values
+            expected = self._batched(rows, *batch, None, exact=True).values
+        except Exception:  # whatever a model makes of a dimension that it does not expect
+            return False
+        return not unlike({"": found}, {"": expected})
 
     def _compiled(self, loss: Loss) -> Loss:
         """`loss`, its forward and backward passes by torch.compile if that is wanted.
@@ -498,11 +535,14 @@ class Task:
 
     def _parameters(self, x: Tensor) -> dict[str, Tensor]:
         """Leaves that are views of a row [d] or of rows [rows, d], by parameter name."""
-        columns = x.detach().split(self._sizes, dim=-1)
-        return {
-            layer.name: c.view(x.shape[:-1] + layer.shape).requires_grad_()
-            for layer, c in zip(self.layers, columns, strict=True)
-        }
+        views = zip(self.layers, self._views(x.detach()), strict=True)
+        return {layer.name: view.requires_grad_() for layer, view in views}
+
+    def _views(self, x: Tensor) -> Iterator[Tensor]:
+        """The parameters [..., *shape] in a row [d] or in rows [rows, d]."""
+        columns = x.split(self._sizes, dim=-1)
+        for layer, column in zip(self.layers, columns, strict=True):
+            yield column.view(x.shape[:-1] + layer.shape)
 
     def _gradient_of_row(
         self,
@@ -516,6 +556,11 @@ class Task:
         exact: bool = False,
         out: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
+        if self.engine == "perceptrons":
+            own = None if out is None else out.unsqueeze(0)
+            one = row.unsqueeze(0), inputs.unsqueeze(0), labels.unsqueeze(0)
+            found = self._of_perceptrons(*one, scale, own)
+            return found.values[0], found.losses[0]
         parameters = self._parameters(row)
         of_row = self._exact_loss if exact else self._step_loss
         with self._drawing(seed):

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from torch.nn.utils import parameters_to_vector
 
 from experiments.bench import catalogue, command, cost_curve, facts, rows, show
+from experiments.bench.engines import environment_kept
 from experiments.bench.measure import (
     Meeting,
     StoppedError,
@@ -241,3 +243,11 @@ def test_the_summary_compares_ours_with_each_peer_on_its_topology_and_with_our_b
     assert line[0] == "decent-dp, ring"
     assert (line[1].split()[0], line[2].split()[0]) == ("[red]0.50", "0.33")
     assert line[3] == "gossip SSGD, complete"
+
+
+def test_workers_leave_the_environment_of_later_jobs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOSSIP_TEST_KEPT", "before")
+    before = dict(os.environ)
+    with environment_kept():
+        os.environ.update(GOSSIP_TEST_KEPT="after", MALLOC_TRIM_THRESHOLD_="65536")
+    assert dict(os.environ) == before

@@ -7,11 +7,16 @@ import pytest
 from experiments import overview
 from experiments.common.scale import FULL, HERE, Scale
 from experiments.common.statistics import difference, every
+from experiments.fight import rows as fight
+from experiments.fight.methods import COMPLETE
+from experiments.fight.methods import SSGD as SYNCHRONOUS
 from experiments.noise import rows as noise
 from experiments.noise.arms import OWN, SSGD
 from experiments.noise.rows import Row
 from experiments.noise.size import FULL as NOISE
+from experiments.overview_picture import survival_curves
 from experiments.reread import survivors
+from tests.experiments.test_fight import edge_rows, step_at
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,16 @@ def test_runs_that_all_ended_alike_are_compared_without_a_warning() -> None:
     found = difference([1.0, 2.0, 3.0], [0.1 + 0.2, 0.3], paired=False)
     assert found.value == pytest.approx(1.7)
     assert found.low == pytest.approx(1.7 - 4.3027 / 3**0.5, rel=1e-4)
+
+
+def test_the_fight_is_shown_once_all_runs_of_both_methods_are_there(tmp_path: Path) -> None:
+    scale = Scale(results=tmp_path, page=tmp_path / "README.md")
+    rows = [*edge_rows(COMPLETE, step_at(1.5)), *edge_rows(SYNCHRONOUS, step_at(1.0))]
+    judge = overview.by_fight("DPSGD with W = 11ᵀ/n bears")
+    assert judge(scale) is None
+    fight.write(rows[1:], tmp_path)
+    assert (judge(scale) or ("", ""))[0] == "open"
+    assert set(survival_curves(scale)[COMPLETE]) == set(survivors(scale, "dpsgd"))
+    fight.write(rows, tmp_path)
+    assert (judge(scale) or ("", ""))[0] == "yes"
+    assert [cell.runs for cell in survival_curves(scale)[SYNCHRONOUS]] == [20] * 7

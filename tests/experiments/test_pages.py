@@ -22,6 +22,9 @@ from experiments.date import claims as date_claims
 from experiments.date import page as date_page
 from experiments.dpsgd import claims as dpsgd_claims
 from experiments.dpsgd import page as dpsgd_page
+from experiments.fight import claims as fight_claims
+from experiments.fight import page as fight_page
+from experiments.fight.size import SMOKE as FIGHT
 from experiments.flatness import claims as flatness_claims
 from experiments.flatness import page as flatness_page
 from experiments.lena import claims as lena_claims
@@ -42,6 +45,12 @@ SPREADS = [
     for alpha in ACCOUNT.spread_alphas
     for claim in account_claims.spreads(alpha, ACCOUNT.topologies)
 ]
+FIGHTS = [
+    *fight_claims.EDGE_CLAIMS,
+    *fight_claims.OVERALL,
+    *(claim for cell in FIGHT.cells for claim in fight_claims.of_cell(cell)),
+    *fight_claims.DOUBLED,
+]
 PAGES = {
     "README.md": (overview, [entry for all in overview.PAPERS.values() for entry in all]),
     "dpsgd.md": (dpsgd_page, dpsgd_claims.CLAIMS),
@@ -54,6 +63,7 @@ PAGES = {
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
     "flatness.md": (flatness_page, flatness_claims.CLAIMS),
+    "fight.md": (fight_page, FIGHTS),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *network_claims.CLAIMS]),
 }
 TEXTS = [

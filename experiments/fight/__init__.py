@@ -1,0 +1,1 @@
+"""SSGD against DPSGD: the learning rates that each survives, and each at its best one."""

@@ -1,0 +1,128 @@
+"""Rows of the study by method and rate, and the comparisons that its criteria are about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from experiments.common import statistics, survival
+from experiments.common.statistics import Estimate
+from experiments.fight import doubling
+from experiments.fight.methods import METHODS
+from experiments.fight.plan import EDGE, ErrorOf, at_edge, chosen, fight, key
+from experiments.fight.rows import Row, known
+from experiments.fight.size import Cell, Size
+from gossip.errors import UserError
+
+Term = tuple[Cell, str, float]
+"""A method in a cell, and the weight of its mean error."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A weighted sum of mean test errors, in points, over the runs that survived."""
+
+    estimate: Estimate
+    lost: tuple[int, int]
+    """Runs that did not survive, of the groups with positive and with negative weights."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The committed table, and the size of the study it is of."""
+
+    size: Size
+    rows: Sequence[Row]
+
+    @property
+    def error(self) -> ErrorOf:
+        """Validation errors of the trials."""
+        return known(self.rows).get
+
+    def edge(self, method: str) -> list[survival.Cell]:
+        """How many of how many runs survive at each rate that has runs so far."""
+        found = [r for r in self.rows if (r.part, r.method) == (EDGE, method)]
+        at = {alpha: [r.survived for r in found if r.alpha == alpha] for alpha in self.size.alphas}
+        return [survival.Cell(a, sum(at[a]), len(at[a])) for a in sorted(at) if at[a]]
+
+    def curve(self, method: str) -> list[survival.Cell] | None:
+        """`edge`, or None while runs are missing."""
+        cells, planned = self.edge(method), len(self.size.edge_seeds)
+        is_whole = len(cells) == len(self.size.alphas) and all(c.runs == planned for c in cells)
+        return cells if is_whole else None
+
+    def alpha_50(self, method: str) -> Estimate | None:
+        """The rate that half of the runs so far survive; None if it cannot be said."""
+        return half(self.edge(method))
+
+    def tuned(self, cell: Cell, method: str) -> list[Row]:
+        """The judged runs so far, at the rate that the trials chose; none before they did."""
+        best = chosen(cell, method, self.size, self.error)
+        if best is None:
+            return []
+        wanted = {key(cell, method, best, seed) for seed in self.size.seeds}
+        return [row for row in self.rows if row.key in wanted]
+
+    def is_at_edge(self, cell: Cell, method: str) -> bool:
+        """Whether the chosen rate is at an end of the grid, however far that has grown."""
+        return at_edge(cell, method, self.size, self.error)
+
+    def contrast(self, terms: Sequence[Term]) -> Contrast | None:
+        """Of the terms; None while one of them has runs to come.
+
+        Raises:
+            UserError: fewer than two runs of one of them survived.
+        """
+        groups = [self.tuned(cell, method) for cell, method, _ in terms]
+        if any(len(group) < len(self.size.seeds) for group in groups):
+            return None
+        return contrast(groups, [weight for *_, weight in terms])
+
+    def doubled(self, method: str, batch: int, alpha: float) -> list[Row]:
+        """The runs so far of the paper's recipe, at a batch and a rate."""
+        wanted = {doubling.key(method, batch, alpha, s) for s in self.size.doubling_seeds}
+        return [row for row in self.rows if row.key in wanted]
+
+    def halved(self, method: str) -> list[Row] | None:
+        """At the largest batch, the largest rate that more than half survive.
+
+        None while runs are missing, empty if there is no such rate.
+        """
+        planned = len(self.size.doubling_seeds)
+        groups = [self.doubled(method, *cell) for cell in doubling.halved(self.size)]
+        if any(len(group) < planned for group in groups):
+            return None
+        alive = (g for g in groups if 2 * sum(row.survived for row in g) > planned)
+        return next(alive, [])
+
+    def left(self, cell: Cell) -> int:
+        """How many runs of a cell are to come, were no grid to grow any more."""
+        wanted = set(fight(cell, self.size, self.error)) - {row.key for row in self.rows}
+        open_ones = [m for m in METHODS if chosen(cell, m, self.size, self.error) is None]
+        return len(wanted) + len(open_ones) * len(self.size.seeds)
+
+    def count(self, part: str) -> int:
+        """How many runs of a part there are."""
+        return sum(row.part == part for row in self.rows)
+
+
+def contrast(groups: Sequence[Sequence[Row]], weights: Sequence[float]) -> Contrast:
+    """Weighted sum of the mean test errors of the groups' survivors, in points.
+
+    Raises:
+        UserError: fewer than two runs of a group survived.
+    """
+    kept = [[100 * row.test_error for row in group if row.survived] for group in groups]
+    found = statistics.contrast(kept, weights)
+    lost = [len(group) - len(alive) for group, alive in zip(groups, kept, strict=True)]
+    of = [
+        sum(count for count, w in zip(lost, weights, strict=True) if w * sign > 0)
+        for sign in (1, -1)
+    ]
+    return Contrast(found, (of[0], of[1]))
+
+
+def half(cells: Sequence[survival.Cell]) -> Estimate | None:
+    """alpha_50 with its interval; None without runs on both sides of it."""
+    try:
+        return survival.alpha_50(cells) if len(cells) > 1 else None
+    except UserError:
+        return None
