@@ -31,6 +31,8 @@ class Question(msgspec.Struct, kw_only=True):
     """A training that is asked for."""
 
     smoke: bool
+    task: str
+    """Name of the size."""
     way: str
     trial: int
     seed: int
@@ -68,7 +70,7 @@ def main() -> None:
 
 
 def _answer(asked: Question, comm: Communicator) -> Answer:
-    size: Size = SMOKE if asked.smoke else FULL
+    size: Size = (SMOKE if asked.smoke else FULL)[asked.task]
     training = made(asked.way, asked.trial, asked.seed, size, comm)
     kept: list[torch.Tensor] | None = [] if asked.weights else None
     dist.barrier()
