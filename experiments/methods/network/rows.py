@@ -89,7 +89,8 @@ class Measured:
     def chosen(self, way: str) -> int | None:
         """The trial with the least validation loss; None as long as one is missing."""
         tried = {run.trial: run.validation_loss for run in self._trials(way)}
-        count = len(compared(self.size)[way].trials(self.size.task))
+        method = compared(self.size).get(way)
+        count = len(method.trials(self.size.task)) if method else 1
         return least([tried.get(trial) for trial in range(count)])
 
     def _trials(self, way: str) -> list[Run]:

@@ -94,7 +94,6 @@ SMOKE = {
             dataset="experiments.methods.network.pixels:pixels",
             model="transformer",
             model_options=("width=8", "depth=1", "heads=2"),
-            seeds=(0,),
         ),
         ways=("ssgd", "post-local", "ddp", "ddp-bf16", "torch-post-local"),
     ),
