@@ -94,6 +94,7 @@ SMOKE = {
             dataset="experiments.methods.network.pixels:pixels",
             model="transformer",
             model_options=("width=8", "depth=1", "heads=2"),
+            rates=(0.5,),
         ),
         ways=("ssgd", "post-local", "ddp", "ddp-bf16", "torch-post-local"),
     ),
