@@ -79,7 +79,7 @@ def config(cell: str, method: Method, trial: Trial, seed: int, size: Size) -> Co
             concentration=size.concentration,
             validation=size.validation,
         ),
-        model=Model(model="mlp", widths=size.widths),
+        model=Model(model=size.model, widths=size.widths, model_options=size.model_options),
         rate=Rate(lr=trial.lr, momentum=method.momentum),
         monitoring=Monitoring(monitor="cheap", monitor_every=size.monitor_every),
     )

@@ -19,7 +19,10 @@ class Size:
     validation: int = 500
     concentration: float = 0.2
     """Of the Dirichlet distribution by which data are different."""
+    model: str = "mlp"
     widths: tuple[int, ...] = (32,)
+    """Of its hidden layers, where it has such."""
+    model_options: tuple[str, ...] = ()
     learners: int = 8
     batch: int = 8
     """B, of each learner."""

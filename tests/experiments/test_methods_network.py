@@ -15,11 +15,11 @@ from experiments.methods import command
 from experiments.methods.network import claims, measured, rows, section
 from experiments.methods.network.learner import Answer, Question
 from experiments.methods.network.rows import Measured, Run, Steps
-from experiments.methods.network.size import FULL, SMOKE, Network
+from experiments.methods.network.size import FULL, MNIST, SMOKE, TEXT, Network, Size
 from experiments.methods.network.ways import BASELINE, WAYS, compared
 
-LAN = FULL.networks[0]
-RATES = FULL.task.rates
+LAN = MNIST.networks[0]
+RATES = MNIST.task.rates
 
 
 def steps(way: str, step: float, network: Network = LAN) -> Steps:
@@ -33,37 +33,39 @@ def runs(way: str, reached: list[float], best: int = 1) -> list[Run]:
     """Trials, of which one wins, and judged runs at it with these steps to the target."""
     losses = [0.5 + (i != best) for i in range(len(RATES))]
     tried = [
-        Run(way=way, trial=i, lr=lr, seed=FULL.task.tuning_seed, validation_loss=losses[i],
+        Run(way=way, trial=i, lr=lr, seed=MNIST.task.tuning_seed, validation_loss=losses[i],
             test_loss=losses[i])
         for i, lr in enumerate(RATES)
     ]  # fmt: skip
     return tried + [
         Run(way=way, trial=best, lr=RATES[best], seed=s, test_loss=0.4, reached=value)
-        for s, value in zip(FULL.task.seeds, reached, strict=True)
+        for s, value in zip(MNIST.task.seeds, reached, strict=True)
     ]
 
 
-def test_all_ways_have_equally_many_trials() -> None:
-    tried = {name: way.trials(FULL.task) for name, way in compared(FULL).items()}
-    assert {len(set(each)) for each in tried.values()} == {len(RATES)}
-    assert set(tried) == set(WAYS)
+@pytest.mark.parametrize("size", FULL.values(), ids=FULL)
+def test_all_ways_have_equally_many_trials(size: Size) -> None:
+    tried = {name: way.trials(size.task) for name, way in compared(size).items()}
+    assert {len(set(each)) for each in tried.values()} == {len(size.task.rates)}
+    assert set(tried) == set(size.ways or WAYS)
+    assert BASELINE in tried
     assert "after=10" in tried["post-local"][0].options
     assert "delay=4" in tried["streaming"][0].options
 
 
 def test_seconds_to_a_target_are_those_of_a_first_round_and_the_steps_behind_it() -> None:
     never = math.nan
-    made = Measured(FULL, runs("ddp", [5, 10, 40]), [steps("ddp", 0.1)])
+    made = Measured(MNIST, runs("ddp", [5, 10, 40]), [steps("ddp", 0.1)])
     assert made.chosen("ddp") == 1
-    assert made.target == FULL.task.slack * 0.5
+    assert made.target == MNIST.task.slack * 0.5
     assert made.seconds(LAN, "ddp") == pytest.approx([5, 10, 10 + 30 * 0.1])
     assert made.megabytes("ddp") == pytest.approx([1.5, 3, 3 + 30 * 0.1])
-    assert made.seconds(FULL.networks[1], "ddp") is None
-    assert Measured(FULL, made.runs[:-1], made.steps).seconds(LAN, "ddp") is None
-    late = Measured(FULL, runs("ddp", [5, never, 40]), made.steps)
+    assert made.seconds(MNIST.networks[1], "ddp") is None
+    assert Measured(MNIST, made.runs[:-1], made.steps).seconds(LAN, "ddp") is None
+    late = Measured(MNIST, runs("ddp", [5, never, 40]), made.steps)
     assert math.isnan(rows.mean(late.seconds(LAN, "ddp")))
-    assert Measured(FULL, made.runs[1:], []).chosen("ddp") is None
-    assert math.isnan(Measured(FULL, made.runs[1:], []).target)
+    assert Measured(MNIST, made.runs[1:], []).chosen("ddp") is None
+    assert math.isnan(Measured(MNIST, made.runs[1:], []).target)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_verdicts_are_on_ratios_of_one_seed(
     ours: list[float], theirs: list[float], sooner: str, no_slower: str
 ) -> None:
     made = Measured(
-        FULL,
+        MNIST,
         runs("one-peer", ours) + runs(BASELINE, theirs),
         [steps("one-peer", 0.1), steps(BASELINE, 0.1)],
     )
@@ -94,7 +96,7 @@ def test_verdicts_are_on_ratios_of_one_seed(
 
 def test_who_is_first_is_said_with_who_is_before(tmp_path: Path) -> None:
     made = Measured(
-        FULL,
+        MNIST,
         [row for way in WAYS for row in runs(way, [30, 30, 30])],
         [steps(way, {"decent-ring": 0.1, "diloco": 0.2}.get(way, 0.4)) for way in WAYS],
     )
@@ -103,8 +105,23 @@ def test_who_is_first_is_said_with_who_is_before(tmp_path: Path) -> None:
     assert list(section._losing(made)) == [
         "10 Mbit/s, 0 ms: the first of ours is DiLoCo, 24 s; sooner are decent-dp, ring (2 times)."
     ]
-    rows.write(made, tmp_path)
-    assert rows.read(tmp_path, FULL).seconds(LAN, "diloco") == made.seconds(LAN, "diloco")
+
+
+def test_tables_hold_the_rows_of_all_tasks(tmp_path: Path) -> None:
+    made = Measured(MNIST, runs("ddp", [30, 30, 30]), [steps("ddp", 0.1)])
+    text = Measured(
+        TEXT,
+        [replace(run, task=TEXT.name) for run in runs("dpsgd", [20, 20, 20])],
+        [replace(steps("dpsgd", 0.2, TEXT.networks[0]), task=TEXT.name)],
+    )
+    for each in (text, made, text):
+        rows.write(each, tmp_path)
+    for each in (text, made):
+        found = rows.read(tmp_path, each.size)
+        assert [run.key for run in found.runs] == [run.key for run in each.runs]
+        assert [(row.network, row.way) for row in found.steps] == [
+            (row.network, row.way) for row in each.steps
+        ]
 
 
 def test_ways_have_their_turns_together_and_slow_ones_one(
@@ -121,7 +138,7 @@ def test_ways_have_their_turns_together_and_slow_ones_one(
         return [msgspec.to_builtins(found)] * 2
 
     monkeypatch.setattr(measured, "ask", answer)
-    size = replace(FULL, ways=tuple(each), networks=(LAN,))
+    size = replace(MNIST, ways=tuple(each), networks=(LAN,))
     made = Measured(size, [row for way in each for row in runs(way, [30, 30, 30])], [])
     job = measured._Job(smoke(tmp_path), [], made)
     job.steps_on(LAN, None)
@@ -149,21 +166,30 @@ def test_rivals_train_as_ours_do(tmp_path: Path) -> None:
     """DDP is SSGD, torch's post-local SGD is ours, and bf16 rounds; processes of one host."""
     assert command.main(["--smoke", "--parts", "network", "--folder", str(tmp_path)]) == 0
     scale = smoke(tmp_path)
-    made = rows.read(scale.results, SMOKE)
+    for size in SMOKE.values():
+        assert_alike(rows.read(scale.results, size))
+    text = "\n".join(section.parts(scale))
+    assert all(way.label in text for way in WAYS.values())
+    assert "nan" not in text.split()
+
+
+def assert_alike(made: Measured) -> None:
+    task = made.size.task
     loss = {(run.way, run.seed): run.test_loss for run in made.runs}
-    for seed in (*SMOKE.task.seeds, SMOKE.task.tuning_seed):
+    for seed in (*task.seeds, task.tuning_seed):
         ddp = loss["ddp", seed]
         assert loss["ssgd", seed] == pytest.approx(ddp, rel=1e-5)
         assert loss["torch-post-local", seed] == pytest.approx(loss["post-local", seed], rel=1e-5)
         assert loss["post-local", seed] != pytest.approx(ddp, rel=1e-5)
         assert loss["ddp-bf16", seed] == pytest.approx(ddp, rel=1e-2)
-    assert any(loss["ddp-bf16", seed] != loss["ddp", seed] for seed in SMOKE.task.seeds)
-    assert {run.way for run in made.runs} == {each.way for each in made.steps} == set(WAYS)
+    assert any(loss["ddp-bf16", seed] != loss["ddp", seed] for seed in task.seeds)
+    assert (
+        {run.way for run in made.runs}
+        == {each.way for each in made.steps}
+        == set(compared(made.size))
+    )
     assert all(math.isfinite(run.validation_loss) for run in made.runs)
     assert all(0 < each.step < each.first for each in made.steps)
-    text = "\n".join(section.parts(scale))
-    assert all(way.label in text for way in WAYS.values())
-    assert "nan" not in text.split()
 
 
 @pytest.mark.slow
@@ -178,9 +204,11 @@ def test_between_hosts_an_interface_sends_what_the_way_says() -> None:
         commands = [made.command(j, words) for j in range(2)]
         with learners(commands, hosts.address(0), 29_700, hosts.INTERFACE) as started:
             for way in ("ddp", "dpsgd", "diloco"):
-                question = Question(smoke=True, way=way, trial=0, seed=0, warm=4, steps=24)
+                question = Question(
+                    smoke=True, task=MNIST.name, way=way, trial=0, seed=0, warm=4, steps=24
+                )
                 found = ask(started, msgspec.to_builtins(question))
                 sent[way] = sum(each["rest_bytes"] for each in found) / 2 / 20
     row = 4 * (64 * 8 + 8 + 8 * 10 + 10)
-    for way, share in (("ddp", 1.0), ("dpsgd", 1.0), ("diloco", 1 / SMOKE.task.every)):
+    for way, share in (("ddp", 1.0), ("dpsgd", 1.0), ("diloco", 1 / SMOKE[MNIST.name].task.every)):
         assert share * row < sent[way] < share * row + row, way  # headers and acknowledgements

@@ -4,14 +4,15 @@ Student's 95 % intervals over seeds, of logarithms of ratios of runs of one seed
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from experiments.common.claims import Claim, Verdict
 from experiments.common.statistics import Criterion, mean
 from experiments.methods.claims import seconds
 from experiments.methods.network import rows
 from experiments.methods.network.rows import Measured
-from experiments.methods.network.size import Network
+from experiments.methods.network.size import TEXT, Network
 from experiments.methods.network.ways import OURS, WAYS, compared
 
 SAME = 1.1
@@ -101,7 +102,7 @@ _SOONER = "ratio of seconds to the target below 1, interval and all"
 _SAME = f"upper end of the ratio of seconds to the target below {SAME:g}"
 _FEWER = "ratio of bytes to the target below 1, interval and all"
 
-CLAIMS = (
+_MNIST = (
     *(
         Claim(f"{'DPSGD with one peer is sooner than DDP' if i == 0 else '...'}: "
               f"{Network(*where)}", _SOONER, sooner(*where, "one-peer", "ddp"))
@@ -138,3 +139,32 @@ CLAIMS = (
         )
     ),
 )  # fmt: skip
+
+
+def _everywhere(
+    statement: str, criterion: str, judge: Callable[[float, float], Callable[[Measured], Verdict]]
+) -> Iterator[Claim[Measured]]:
+    """The same on each network of the text."""
+    for i, network in enumerate(TEXT.networks):
+        said = "..." if i else statement
+        yield Claim(f"{said}: {network}", criterion, judge(*network))
+
+
+_TEXT = (
+    *_everywhere("DPSGD with one peer is sooner than DDP", _SOONER,
+                 partial(sooner, ours="one-peer", theirs="ddp")),
+    Claim("... with fewer bytes", _FEWER, fewer_bytes("one-peer", "ddp")),
+    *_everywhere("Int8 on the ring is sooner than DDP with bf16", _SOONER,
+                 partial(sooner, ours="int8", theirs="ddp-bf16")),
+    *_everywhere("SSGD is no slower than DDP", _SAME,
+                 partial(no_slower, ours="ssgd", theirs="ddp")),
+    *_everywhere("Post-local SGD is no slower than torch's", _SAME,
+                 partial(no_slower, ours="post-local", theirs="torch-post-local")),
+    *_everywhere("DPSGD with one peer is sooner than decent-dp with one peer", _SOONER,
+                 partial(sooner, ours="one-peer", theirs="decent-one-peer")),
+    *_everywhere("Streaming DiLoCo is sooner than DDP with PowerSGD", _SOONER,
+                 partial(sooner, ours="streaming", theirs="ddp-powersgd")),
+    *_everywhere("First of all is one of ours", "least mean seconds to the target", first),
+)  # fmt: skip
+CLAIMS: Mapping[str, Sequence[Claim[Measured]]] = {"mnist": _MNIST, "text": _TEXT}
+"""By task."""

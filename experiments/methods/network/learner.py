@@ -31,6 +31,8 @@ class Question(msgspec.Struct, kw_only=True):
     """A training that is asked for."""
 
     smoke: bool
+    task: str
+    """Name of the size."""
     way: str
     trial: int
     seed: int
@@ -61,6 +63,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     # Every process is a host of its own: none reads another's memory.
     comm = Gloo(dist.get_world_size(), place=dist.get_rank())
+    gc.freeze()  # what a collection behind each training need not look at: torch itself
     print(READY, flush=True)
     for line in sys.stdin:
         answer = _answer(msgspec.json.decode(line, type=Question), comm)
@@ -69,7 +72,7 @@ def main() -> None:
 
 
 def _answer(asked: Question, comm: Communicator) -> Answer:
-    size: Size = SMOKE if asked.smoke else FULL
+    size: Size = (SMOKE if asked.smoke else FULL)[asked.task]
     training = made(asked.way, asked.trial, asked.seed, size, comm)
     kept: list[torch.Tensor] | None = [] if asked.weights else None
     dist.barrier()

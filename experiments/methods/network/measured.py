@@ -1,4 +1,4 @@
-"""The part that is measured between hosts: trials, runs to the target, then steps on each network.
+"""What is measured between hosts, task by task: trials, runs to the target, steps on each network.
 
 A row is kept as soon as it is there, and the same command goes on behind the last.
 """
@@ -31,12 +31,14 @@ from experiments.methods.network.training import prepared
 from experiments.methods.network.ways import compared
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
-from gossip.loop.evaluation import scores_of
+from gossip.loop.evaluation import evaluate, scores_of
 
 PART = "network"
 PORT = 29_600
 LOOPBACK = "lo"
 LIBRARIES = ("torch", "decent-dp")
+UNSHAPED = (1e9, 0.0)
+"""Bits per second, and delay: where whole runs are made."""
 
 
 def run(scale: Scale) -> None:
@@ -45,15 +47,17 @@ def run(scale: Scale) -> None:
     Raises:
         UserError: this machine cannot have such hosts, or a learner has failed.
     """
-    size = network_study(scale)
-    if size.on_hosts and (reason := hosts.why_not()) is not None:
+    sizes = list(network_study(scale).values())
+    if sizes[0].on_hosts and (reason := hosts.why_not()) is not None:
         raise UserError(f"no hosts can be made here: {reason}")
-    made = rows.read(scale.results, size)
-    with _network(size) as (network, asked):
-        job = _Job(scale, asked, made)
-        job.all_runs()
-        for each in size.networks:
-            job.steps_on(each, network)
+    with _network(sizes[0]) as (network, asked):
+        for size in sizes:
+            if network is not None:
+                network.shape(*UNSHAPED)
+            job = _Job(scale, asked, rows.read(scale.results, size))
+            job.all_runs()
+            for each in size.networks:
+                job.steps_on(each, network)
 
 
 @contextmanager
@@ -65,7 +69,7 @@ def _network(size: Size) -> Generator[tuple[hosts.Hosts | None, list[Learner]]]:
             yield None, started
         return
     with hosts.hosts(n) as network:
-        network.shape(1e9, 0)
+        network.shape(*UNSHAPED)
         commands = [network.command(j, words) for j in range(n)]
         with learners(commands, hosts.address(0), PORT, hosts.INTERFACE) as started:
             yield network, started
@@ -103,6 +107,7 @@ class _Job:
             self._ask(way, trial, seed, task.steps, weights=folder)
             means = _mean_models(Path(folder), task.learners)
         own = Run(
+            task=self.size.name,
             way=way,
             trial=trial,
             lr=compared(self.size)[way].trials(task)[trial].lr,
@@ -147,6 +152,7 @@ class _Job:
             steps = rounds * task.every
         found = self._ask(way, trial, task.seeds[0], task.every + steps)
         return Steps(
+            task=size.name,
             mbits=where.mbits,
             delay_ms=where.delay_ms,
             way=way,
@@ -164,6 +170,7 @@ class _Job:
     def _ask(self, way: str, trial: int, seed: int, steps: int, weights: str = "") -> list[Answer]:
         question = Question(
             smoke=self.scale.is_smoke,
+            task=self.size.name,
             way=way,
             trial=trial,
             seed=seed,
@@ -196,7 +203,7 @@ def judged(means: Tensor, size: Size, target: float) -> dict[str, float]:
     reached = math.nan
     if not math.isnan(target):
         for k, row in enumerate(means, 1):
-            if scores_of(study, row, None)["test_loss"] <= target:
+            if evaluate(study.task, study.comm, row, study.task.test)[0] <= target:
                 reached = float(k * size.task.monitor_every)
                 break
     loss = found["validation_loss"]

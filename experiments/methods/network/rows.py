@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from experiments.common import tables
-from experiments.methods.network.size import Network, Size
+from experiments.methods.network.size import MNIST, Network, Size
 from experiments.methods.network.ways import BASELINE, compared
 from experiments.methods.plan import least
 
@@ -23,6 +24,7 @@ RUNS, STEPS = "methods_network_runs.csv", "methods_network.csv"
 class Run:
     """A whole run, on the unshaped network. Losses are of the mean model."""
 
+    task: str = MNIST.name
     way: str
     trial: int
     lr: float
@@ -46,6 +48,7 @@ class Run:
 class Steps:
     """What a way's steps take on a network, and what a learner's interface sends in them."""
 
+    task: str = MNIST.name
     mbits: float
     delay_ms: float
     """One way."""
@@ -71,9 +74,13 @@ class Steps:
         return Network(self.mbits, self.delay_ms)
 
 
+TABLES: dict[str, Any] = {RUNS: Run, STEPS: Steps}
+"""Files, and what a row is of."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """The committed tables, and the size they are of."""
+    """The rows of one task in the committed tables, and its size."""
 
     size: Size
     runs: Sequence[Run]
@@ -82,7 +89,8 @@ class Measured:
     def chosen(self, way: str) -> int | None:
         """The trial with the least validation loss; None as long as one is missing."""
         tried = {run.trial: run.validation_loss for run in self._trials(way)}
-        count = len(compared(self.size)[way].trials(self.size.task))
+        method = compared(self.size).get(way)
+        count = len(method.trials(self.size.task)) if method else 1
         return least([tried.get(trial) for trial in range(count)])
 
     def _trials(self, way: str) -> list[Run]:
@@ -139,12 +147,17 @@ def mean(values: Sequence[float] | None) -> float:
 
 
 def read(results: Path, size: Size) -> Measured:
-    """What `write` wrote; nothing if there are no files."""
-    return Measured(size, tables.typed(results / RUNS, Run), tables.typed(results / STEPS, Steps))
+    """What `write` wrote of a task; nothing if there are no files."""
+    runs, steps = (
+        [row for row in tables.typed(results / name, kind) if row.task == size.name]
+        for name, kind in TABLES.items()
+    )
+    return Measured(size, runs, steps)
 
 
 def write(made: Measured, results: Path) -> None:
-    """Write the tables that have rows."""
-    for name, rows in ((RUNS, made.runs), (STEPS, made.steps)):
-        if rows:
+    """Write the rows of a task into the tables, whose rows of other tasks stay."""
+    for (name, kind), own in zip(TABLES.items(), (made.runs, made.steps), strict=True):
+        others = [row for row in tables.typed(results / name, kind) if row.task != made.size.name]
+        if rows := sorted([*others, *own], key=lambda row: row.task):
             tables.write([asdict(row) for row in rows], results / name)

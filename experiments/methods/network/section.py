@@ -11,7 +11,7 @@ from experiments.methods.claims import seconds
 from experiments.methods.network import rows
 from experiments.methods.network.claims import CLAIMS, megabytes, ranking
 from experiments.methods.network.rows import RUNS, STEPS, Measured
-from experiments.methods.network.size import Size, network_study
+from experiments.methods.network.size import MNIST, Size, network_study
 from experiments.methods.network.ways import OURS, WAYS, compared
 
 HEAD = """\
@@ -20,15 +20,15 @@ HEAD = """\
 {learners} processes in {learners} network namespaces of one machine, each with an interface of that
 rate to and from one switch; delays are one way. Ours by the harness over Gloo, beside
 DistributedDataParallel with its hooks, torch's PostLocalSGD and decent-dp, in the same processes,
-on the same start and batches of {batch}; otherwise the task above, data alike. torch wants NCCL for
-its bf16 hook; Gloo adds bf16, too, and the hook is called under another name. The model is small,
-and so is its gradient: where the network is fast, what a step costs in Python is what is compared.
+on the same start and batches, data alike. torch wants NCCL for its bf16 hook; Gloo adds bf16, too,
+and the hook is called under another name. The models are small, and so are their gradients: where
+the network is fast, what a step costs in Python is what is compared.
 
-**Tuning**: {trials} rates for every way, on seed {tuning}, by validation loss; {seeds} seeds are
-judged. Rounds have H = {every}, post-local SGD of both begins with one of averaged gradients,
-PowerSGD has rank 1 from the third step on, Streaming DiLoCo two fragments with the longest delay.
-**The target** is {slack:.0%} of the test loss that DDP's best trial ended with, looked at every
-{monitor} steps.
+**Tuning**: equally many rates for every way, on seed {tuning}, by validation loss; {seeds} seeds
+are judged. All ways are of plain SGD. Rounds have H = {every}, post-local SGD of both begins with
+one of averaged gradients, PowerSGD has rank 1 from the third step on, Streaming DiLoCo two
+fragments with the longest delay. **The target** is relative to the test loss that DDP's best trial
+ended with.
 
 **Seconds and bytes to the target** are those of the steps there. What is computed does not depend
 on the network, so whole runs are made once, at 1000 Mbit/s, and on each network a first round and
@@ -40,36 +40,65 @@ A way that does not come to the target in every run is later than one that does 
 verdict is of its loss, not of the network. Intervals are over seeds. What a step takes is one
 number for each way and network, in no interval: the spread of turns is told below.
 
-Of 10, 100 and 1000 Mbit/s with 0, 20 and 50 ms, 50 ms are left out for time at 10 and at 1000.
 Delays are made by a process, which takes a core from the learners.
 
-`python -m experiments.methods --parts network` (root, tc, decent-dp) takes about ten minutes.
+`python -m experiments.methods --parts network` (root, tc, decent-dp) takes about ten minutes for
+each task, and measures what is not in the tables: [runs](results/{runs}), [steps](results/{steps}).
 """
+TASKS = {
+    "mnist": """\
+### Images: the task above
+
+The perceptron and images of the task above, batches of {batch}, {steps} steps, {trials} rates. The
+target is {slack:.0%} of DDP's loss, looked at every {monitor} steps. Of 10, 100 and 1000 Mbit/s
+with 0, 20 and 50 ms, 50 ms are left out for time at 10 and at 1000.
+""",
+    "text": """\
+### Text: a small language model
+
+A causal transformer (`--model transformer`, one block of width 64: 70,075 weights) on windows of 64
+bytes of the Brown corpus's press (`--dataset brown-bytes`), batches of {batch} windows, {steps}
+steps, rates {rates}. The target is {slack:.0%} of DDP's loss in nats a byte, looked at every
+{monitor} steps. The frequencies of single bytes have a test loss of 2.967: what is measured is how
+soon a beginning is made, no more. Some ways and networks are left out for time.
+""",
+}
 
 
 def parts(scale: Scale) -> list[str]:
     """The section's parts; without rows, its claims are not run yet."""
-    size = network_study(scale)
-    made = rows.read(scale.results, size)
-    table = claims.table(
-        markdown(["is it so that ...?", "criterion", "measured", "holds"], []), CLAIMS, made
-    )
-    return [_head(size), table, *_found(made)]
+    sizes = network_study(scale)
+    head = markdown(["is it so that ...?", "criterion", "measured", "holds"], [])
+    found = [_head(sizes[MNIST.name])]
+    for name, size in sizes.items():
+        made = rows.read(scale.results, size)
+        found += [_task(size), claims.table(head, CLAIMS[name], made), *_found(made)]
+    return found
 
 
 def _head(size: Size) -> str:
     task = size.task
     return HEAD.format(
         learners=task.learners,
-        batch=task.batch,
-        trials=len(task.rates),
         tuning=task.tuning_seed,
         seeds=len(task.seeds),
         every=task.every,
-        slack=task.slack,
-        monitor=task.monitor_every,
         rounds=size.least_rounds,
         turns=size.turns,
+        runs=RUNS,
+        steps=STEPS,
+    )
+
+
+def _task(size: Size) -> str:
+    task = size.task
+    return TASKS[size.name].format(
+        batch=task.batch,
+        steps=task.steps,
+        trials=len(task.rates),
+        rates=", ".join(f"{lr:g}" for lr in task.rates),
+        slack=task.slack,
+        monitor=task.monitor_every,
     )
 
 
@@ -79,7 +108,6 @@ def _found(made: Measured) -> Iterator[str]:
         return
     head = ["way", "rate", "test loss", "steps to the target", "MB to the target"]
     head += [f"s, {network}" for network in made.size.networks]
-    yield f"Rows: [runs](results/{RUNS}), [steps](results/{STEPS}).\n"
     yield markdown(head, (_line(made, way) for way in ways))
     lines = (*_losing(made), *_overlap(made), *_spread(made))
     yield "".join(f"- {line}\n" for line in lines)

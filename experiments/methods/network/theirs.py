@@ -14,19 +14,19 @@ from experiments.methods.methods import Method, Trial
 from experiments.methods.network.training import Training, prepared
 from experiments.methods.size import Size
 from gossip.comm.base import Communicator
-from gossip.models import mlp
+from gossip.study import parts
 
 
 def theirs(method: Method, trial: Trial, seed: int, size: Size, comm: Communicator) -> Training:
     """A method of another library; collective."""
     study = prepared(seed, size, comm)
-    inputs, _ = study.task.train.batch(study.sampler.indices(0))
-    module = mlp(tuple(inputs.shape[2:]), study.dataset.num_classes, widths=size.widths)
+    module = parts.model(study.config, study.dataset)()
     _fill(module, study.task.init(seed))
 
     def loss(model: nn.Module, t: int) -> Tensor:
         inputs, labels = study.task.train.batch(study.sampler.indices(t))
-        return cross_entropy(model(inputs[0]), labels[0])
+        logits = model(inputs[0])  # [B, classes], or [B, T, classes]
+        return cross_entropy(logits.flatten(0, -2), labels[0].flatten())
 
     if method.algorithm == "decent-dp":
         return _decent(module, method, trial, loss)
