@@ -1,7 +1,7 @@
-"""A run is made once: what its committed row says stands where its folder is not there any more.
+"""A run is made once: where its folder is gone, its committed row stands for it.
 
 A study takes more hours than a machine may last, and its tables are committed as they grow. To make
-a run again, delete its row.
+a run again, delete its row and its folder.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +36,14 @@ def missing(wanted: Mapping[str, Config], table: Path) -> dict[str, Config]:
 
 
 def merged(made: Iterable[Row], kept: Iterable[Row], order: Sequence[str]) -> list[Row]:
-    """A row for each name in `order` that has one, of a run made here before a kept one."""
-    found = {row.key: row for rows in (kept, made) for row in rows}
-    return [found[key] for key in order if key in found]
+    """A row for each name in `order` that has one, of a run made here before a kept one.
+
+    Kept rows of other names follow in their order, so that nothing measured is lost: where a trial
+    is to be made again, the runs at the rate it chose have no place in the plan for a while.
+    """
+    before = {row.key: row for row in kept}
+    found = before | {row.key: row for row in made}
+    others = before.keys() - set(order)
+    return [found[key] for key in order if key in found] + [
+        row for key, row in before.items() if key in others
+    ]

@@ -39,7 +39,11 @@ class Measured:
 
     def edge(self, method: str) -> list[survival.Cell]:
         """How many of how many runs survive at each rate that has runs so far."""
-        found = [r for r in self.rows if (r.part, r.method) == (EDGE, method)]
+        found = [
+            row
+            for row in self.rows
+            if (row.part, row.method) == (EDGE, method) and row.seed in self.size.edge_seeds
+        ]
         at = {alpha: [r.survived for r in found if r.alpha == alpha] for alpha in self.size.alphas}
         return [survival.Cell(a, sum(at[a]), len(at[a])) for a in sorted(at) if at[a]]
 

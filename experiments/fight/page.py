@@ -120,7 +120,8 @@ def left(made: Measured) -> dict[str, int]:
         for name, method in METHODS.items()
     }
     tuned = {f"fight, {title(cell)}": made.left(cell) for cell in made.size.cells}
-    return edge | tuned | {TABLES: len(doubling.runs(made.size)) - made.count(TABLES)}
+    tables = doubling.runs(made.size).keys() - {row.key for row in made.rows}
+    return edge | tuned | {TABLES: len(tables)}
 
 
 def title(cell: Cell) -> str:

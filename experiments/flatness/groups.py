@@ -21,7 +21,11 @@ class Measured:
     def at(self, cell: Cell, arm: str, level: float) -> list[Row]:
         """The runs of an arm where they are at a level, by seed; those never there have step -1."""
         wanted = (cell.alpha, arm, level)
-        found = [row for row in self.rows if (row.alpha, row.arm, row.level) == wanted]
+        found = [
+            row
+            for row in self.rows
+            if (row.alpha, row.arm, row.level) == wanted and row.seed in self.size.seeds
+        ]
         return sorted(found, key=lambda row: row.seed)
 
     def complete(self, cell: Cell, arm: str) -> bool:

@@ -89,7 +89,7 @@ def final_loss(row: Row) -> float:
 
 
 def load(scale: Scale) -> list[Row]:
-    """The finished runs of the plan, with the kept rows; those of an older plan are left out."""
+    """The finished runs of the plan, with the kept rows."""
     size, loss = study(scale), losses(scale)
     wanted = runs(size, loss)
     there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
