@@ -75,7 +75,7 @@ def by_account(statement: str) -> Callable[[Scale], Verdict]:
 
 def account_rows(scale: Scale) -> Account:
     """What that study has."""
-    return Account(account_study(scale), tuple(read_account(scale.results)))
+    return Account(account_study(scale), tuple(read_account(scale)))
 
 
 def by_adadamp(statement: str, dataset: str = FULL.dataset) -> Callable[[Scale], Verdict]:

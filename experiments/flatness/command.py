@@ -39,7 +39,7 @@ def run(scale: Scale, *, jobs: int) -> None:
         UserError: a run failed.
     """
     size, folder = study(scale), scale.runs / STUDY
-    wanted = rows.missing(runs(size), size, scale.results / rows.TABLE)
+    wanted = rows.missing(runs(size), size, rows.read(scale))
     for seed in size.seeds:
         some = {name: config for name, config in wanted.items() if config.seed == seed}
         sweep.run_all(some, folder, jobs=jobs)

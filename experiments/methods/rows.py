@@ -74,7 +74,7 @@ def losses(scale: Scale) -> LossOf:
     """The validation losses of the finished runs, read from their folders or the kept rows."""
     found = sweep.finished(scale.runs / STUDY)
     made = {run.folder.name: _validation_loss(run) for run in (load_runs(found) if found else ())}
-    rows = read(scale.results)
+    rows = read(scale)
     return ({row.key: final_loss(row) for row in rows} | made).get
 
 
@@ -95,7 +95,7 @@ def load(scale: Scale) -> list[Row]:
     there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
     found = [there[name] for name in wanted if name in there]
     made = load_runs(found) if found else []
-    rows = read(scale.results)
+    rows = read(scale)
     ends = {row.key: row.test_loss for row in rows}
     ends |= {run.folder.name: run.number("test_loss") for run in made}
     targets = {cell: target(cell, ends, size, loss) for cell in PARTITIONS}
@@ -165,6 +165,7 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in rows], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    size = study(scale)
+    return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: size.steps)

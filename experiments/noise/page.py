@@ -43,7 +43,7 @@ def path(scale: Scale) -> Path:
 
 def measured(scale: Scale) -> list[Measured]:
     """The table in `scale.results`, by cell."""
-    size, rows = study(scale), tuple(read(scale.results))
+    size, rows = study(scale), tuple(read(scale))
     return [Measured(size, cell, rows) for cell in size.cells]
 
 

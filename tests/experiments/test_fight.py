@@ -146,7 +146,7 @@ def test_the_edge_is_made_in_cells_the_most_decisive_first():
 def edge_rows(method: str, survivors: dict[float, int]) -> list[Row]:
     return [
         Row(key=plan.edge_key(method, a, s), part=EDGE, method=method, batch=2000, momentum=0.0,
-            alpha=a, seed=s, steps=1, verdict="converged", survived=i < k)
+            alpha=a, seed=s, steps=FULL.edge_steps, verdict="converged", survived=i < k)
         for a, k in survivors.items() for i, s in enumerate(FULL.edge_seeds)
     ]  # fmt: skip
 
