@@ -9,7 +9,7 @@ from experiments.common import claims
 from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
 from experiments.common.scale import Scale
 from experiments.flatness.claims import CONTROLS, OF_RATES
-from experiments.flatness.groups import Measured
+from experiments.flatness.groups import MISSING, UNEVEN, Measured
 from experiments.flatness.plan import ARMS
 from experiments.flatness.rows import Row, read
 from experiments.flatness.size import Cell, study
@@ -34,6 +34,12 @@ seeds: start and mini-batches are the same for all three ways to train, so each 
 SSGD of its seed, by the geometric mean of ratios, with Student's 95 % interval, not corrected for
 being many. A verdict is *yes* if the whole interval meets the criterion at all levels, *no* if none
 of it does at one of them. "By 10 %": a ratio below 0.9.
+
+A level says neither yes nor no where the losses themselves are not the same (the whole interval of
+their ratio within 5 %), where more than {missing} of {seeds} pairs lack a run that came there,
+where one side lost over {uneven} run more than the other, or where a number is there that has no
+ratio, such as a trace below 0. Barrier and learners are compared with the loss of their own mean
+model, and of these conditions have those on runs and numbers.
 
 Commands: `python -m experiments.flatness` makes the runs, in `runs/experiments/flatness`, measures
 them, and goes on where it was stopped; `python -m experiments.publish` makes this page, its table
@@ -63,6 +69,8 @@ def text(scale: Scale) -> str:
         held_out=size.held_out,
         every=_list(dict.fromkeys(str(cell.every) for cell in size.cells)),
         seeds=len(size.seeds),
+        missing=MISSING,
+        uneven=UNEVEN,
     )
     timed = [row for row in made.rows if math.isfinite(row.seconds)]
     parts = [
