@@ -13,6 +13,7 @@ from experiments.flatness.plan import ARMS, SSGD, key, runs
 from experiments.flatness.rows import Row, rises, row_key
 from experiments.flatness.size import FULL, SMOKE
 from gossip.config import Config
+from gossip.storage.names import CHECKPOINTS
 from tests.experiments.keeping import assert_table_is_enough
 
 RING = "ring"
@@ -135,6 +136,20 @@ def test_the_rise_beyond_and_behind_the_learners_is_read_from_their_lines() -> N
     }
     assert rises({"numbers": {"loss": 1.0}, "lines": lines}) == (3.0, 6.0)
     assert all(map(math.isnan, rises({"numbers": {"loss": 1.0}, "lines": {}})))
+
+
+def test_a_run_is_measured_once_if_it_is_interrupted_while_its_checkpoints_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / CHECKPOINTS / "step-1").mkdir(parents=True)
+    times = []
+    monkeypatch.setattr(command, "landscape", lambda *_, **__: times.append(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(command.shutil, "rmtree", lambda path: (path / "step-1").rmdir() or 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            command.measure(tmp_path, FULL)
+    command.measure(tmp_path, FULL)
+    assert (times, list(tmp_path.iterdir())) == ([1], [])
 
 
 @pytest.mark.slow
