@@ -68,6 +68,15 @@ def test_a_difference_of_alpha_50_is_turned_with_its_sides():
         survival.alpha_50_difference(a, [c._replace(survived=0) for c in b])
 
 
+def test_draws_without_any_alpha_50_count_for_both_ends(monkeypatch):
+    """A few of a hundred draws say nothing of either side: the interval has no bounds then."""
+    a = b = drawn(np.random.default_rng(0), 1.2, 8.0)
+    halves = np.r_[[np.inf] * 5, np.linspace(1.1, 1.3, 95)]
+    monkeypatch.setattr(survival, "_halves", lambda cells, rng: halves)
+    found = survival.alpha_50_difference(a, b)
+    assert tuple(found) == (0.0, -math.inf, math.inf)
+
+
 def test_a_contrast_covers_the_weighted_sum_of_means():
     """Two differences of 10 runs each with unlike spreads, as of two cells of the fight."""
     rng, studies, hits = np.random.default_rng(4), 600, 0
