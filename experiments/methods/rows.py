@@ -89,7 +89,11 @@ def final_loss(row: Row) -> float:
 
 
 def load(scale: Scale) -> list[Row]:
-    """The finished runs of the plan, with the kept rows."""
+    """The finished runs of the plan, with the kept rows.
+
+    A kept row has the target of its time. The runs that are judged, whose seconds alone are shown,
+    are made after all trials, so that theirs was known; rows of trials may have none.
+    """
     size, loss = study(scale), losses(scale)
     wanted = runs(size, loss)
     there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
