@@ -162,7 +162,7 @@ EDGE_CLAIMS: tuple[Claim[Measured], ...] = (
         for name in GRAPHS
     ),
     *(
-        Claim(f"{METHODS[name].label} bears as large ones as W = 11ᵀ/n",
+        Claim(f"{METHODS[name].label} bears rates as large as W = 11ᵀ/n does",
               f"difference of α_50 above -{STEP}", bears(name, COMPLETE, Criterion(low=-STEP)))
         for name in SPARSE
     ),
@@ -184,7 +184,7 @@ OVERALL: tuple[Claim[Measured], ...] = (
         for name in GRAPHS
     ),
     *(
-        Claim(f"{METHODS[name].label}: the larger the batch, the more",
+        Claim(f"{METHODS[name].label} gains more on SSGD at the larger batch",
               "difference at nB = 8000 minus that at 500 below 0",
               errs(partial(growth, name), Criterion(high=0.0)))
         for name in GRAPHS

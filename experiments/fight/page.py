@@ -33,9 +33,11 @@ Near the edge of stability a seed controls nothing, so runs are compared unpaire
 **The edge.** nB = {edge_batch:,}, {edge_steps:,} steps, no momentum, {edge_seeds} fresh seeds at
 each of {alphas} rates. A logistic curve in ln α for each method gives α_50, the rate that half of
 its runs survive, with a bootstrap's interval. A method is judged when all its runs are there;
-α_50 of fewer is shown, and no verdict rests on it. Twenty seeds tell a survival of .9 from one of .5 with
-probability .84 at one rate; at seven, α_50 of 1.6 from 1.2 almost always, from 1.45 in 4 to 7 cases
-of ten as the curve is flat or steep. *As large* is: at most {step:g} less, one step of the grid.
+α_50 of fewer is shown, and no verdict rests on it. Where most of a method's runs survive even the
+largest rate, or few the least, its α_50 is not known and what compares it is open, however clear
+the counts are. Twenty seeds tell a survival of .9 from one of .5 with probability .84 at one rate;
+at seven, α_50 of 1.6 from 1.2 almost always, from 1.45 in 4 to 7 cases of ten as the curve is flat
+or steep. *As large* is: at most {step:g} less, one step of the grid.
 
 **The fight.** nB of 500, 2,000 and 8,000, with momentum 0.9 and without, {samples:,} samples each,
 {validation:,} of the training set held out. Every method of every cell is tried on seed {tuning},
@@ -44,8 +46,8 @@ momentum); the grid grows by a factor of two at an end as long as the best valid
 there, at most {further} times: a best rate that is still at an end is marked, and of rates that tie
 the least is taken. That rate goes through {seeds} other seeds. Differences are of test errors at
 the end, in points, with Welch's interval, over runs that survived; a verdict for the side that lost
-more of them in any one cell is open. That one seed chose the rates is not in the intervals. *As good* is: less than {margin:g} points worse. *Both tuned* is the mean over
-the six cells.
+more of them in any one cell is open. That one seed chose the rates is not in the intervals. *As
+good* is: less than {margin:g} points worse. *Both tuned* is the mean over the six cells.
 
 **The tables.** The paper multiplies batch and rate alike, and halves the rate where a method then
 fails (its Tables 1, 3 and 4, on ImageNet and speech). Here: nB of {least:,} with a peak rate of

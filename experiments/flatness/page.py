@@ -29,10 +29,11 @@ Anybody can do this with options: `--checkpoint-every 5 --checkpoint-keep 100000
 {learners} learners, nB = {batch:,}, 784-50-50-10 ReLU, inputs in [0, 1], float32, plain SGD at a
 constant α, a small one and a large one that SSGD just bears; {samples:,} of MNIST's training
 samples, so that a low loss is soon there (`--validation {held_out}`); errors are those of the whole
-test set. Checkpoints are {every} steps apart: so late, at most, is a level met. {seeds} fresh
-seeds: start and mini-batches are the same for all three ways to train, so each is compared with
-SSGD of its seed, by the geometric mean of ratios, with Student's 95 % interval, not corrected for
-being many. A verdict is *yes* if the whole interval meets the criterion at all levels, *no* if none
+test set. Checkpoints are {every} steps apart, and a run is measured at the first of them that is at
+the level: a loss that oscillates may have been there between two. The rise up the gradient is
+ρ‖g‖ to first order, which is no curvature: ‖g‖ stands beside it. {seeds} fresh seeds: start and
+mini-batches are the same for all three ways to train, so each is compared with SSGD of its seed, by the geometric mean of ratios, with Student's 95 % interval, not corrected
+for being many. A verdict is *yes* if the whole interval meets the criterion at all levels, *no* if none
 of it does at one of them. "By 10 %": a ratio below 0.9.
 
 A level says neither yes nor no where the losses themselves are not the same (the whole interval of
@@ -123,8 +124,9 @@ def _levels(made: Measured, cell: Cell) -> str:
             found = made.at(cell, name, level)
             if found:
                 lines.append([f"{level:g}", arm.label, *_cells(found)])
-    head = ["loss", "", "came to it", "steps", "λ_max", "trace", "random", "up g", "test loss",
-            "test error, %", "Ξ", "barrier", "behind", "learners", "beyond"]  # fmt: skip
+    head = ["loss", "", "came to it", "steps", "λ_max", "trace", "random", "up g", "‖g‖",
+            "test loss", "test error, %", "Ξ", "barrier", "behind", "learners",
+            "beyond"]  # fmt: skip
     if not lines:
         return ""
     note = (
@@ -137,7 +139,7 @@ def _levels(made: Measured, cell: Cell) -> str:
 def _cells(found: list[Row]) -> list[str]:
     there = [row for row in found if row.step >= 0]
     if not there:
-        return [f"0 of {len(found)}", *["-"] * 12]
+        return [f"0 of {len(found)}", *["-"] * 13]
     apart = [row.learners_loss - row.loss for row in there if row.consensus_distance > 0]
     return [
         f"{len(there)} of {len(found)}",
@@ -146,6 +148,7 @@ def _cells(found: list[Row]) -> list[str]:
         mean([row.trace for row in there], ".3g"),
         mean([row.random for row in there], ".2g"),
         mean([row.ascent for row in there], ".2g"),
+        mean([row.grad_norm for row in there], ".2g"),
         mean([row.test_loss for row in there], ".3f"),
         mean([100 * row.test_error for row in there]),
         *(
