@@ -30,11 +30,12 @@ Anybody can do this with options: `--checkpoint-every 5 --checkpoint-keep 100000
 constant α, a small one and a large one that SSGD just bears; {samples:,} of MNIST's training
 samples, so that a low loss is soon there (`--validation {held_out}`); errors are those of the whole
 test set. Checkpoints are {every} steps apart, and a run is measured at the first of them that is at
-the level: a loss that oscillates may have been there between two. The rise up the gradient is
-ρ‖g‖ to first order, which is no curvature: ‖g‖ stands beside it. {seeds} fresh seeds: start and
-mini-batches are the same for all three ways to train, so each is compared with SSGD of its seed, by the geometric mean of ratios, with Student's 95 % interval, not corrected
-for being many. A verdict is *yes* if the whole interval meets the criterion at all levels, *no* if none
-of it does at one of them. "By 10 %": a ratio below 0.9.
+the level: a loss that oscillates may have been there between two. The rise up the gradient is ρ‖g‖
+to first order, which is no curvature: ‖g‖ stands beside it. {seeds} fresh seeds: start and
+mini-batches are the same for all three ways to train, so each is compared with SSGD of its seed, by
+the geometric mean of ratios, with Student's 95 % interval, not corrected for being many. A verdict
+is *yes* if the whole interval meets the criterion at all levels, *no* if none of it does at one of
+them. "By 10 %": a ratio below 0.9.
 
 A level says neither yes nor no where the losses themselves are not the same (the whole interval of
 their ratio within 5 %), where more than {missing} of {seeds} pairs lack a run that came there,
