@@ -34,7 +34,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
         UserError: there is no such part, or a run failed.
     """
     one_of(dict.fromkeys(PARTS), part, "part")
-    wanted = kept.missing(runs(part, study(scale)), scale.results / rows.TABLE)
+    wanted = kept.missing(runs(part, study(scale)), rows.read(scale))
     sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
 
 

@@ -25,7 +25,8 @@ class Measured:
     @property
     def account(self) -> list[Row]:
         """The runs that were measured in full, by seed."""
-        return sorted((row for row in self.rows if row.part == "account"), key=lambda r: r.seed)
+        found = (r for r in self.rows if r.part == "account" and r.seed in self.size.seeds)
+        return sorted(found, key=lambda row: row.seed)
 
     def kept(self, name: str) -> list[float]:
         """A number of those of them that have a model and the number."""

@@ -53,7 +53,7 @@ def path(scale: Scale) -> Path:
 def text(scale: Scale) -> str:
     """The page, from the tables in `scale.results`."""
     size = study(scale)
-    made = Measured(size, tuple(read(scale.results)))
+    made = Measured(size, tuple(read(scale)))
     head = HEAD.format(
         learners=size.learners,
         batch=size.total_batch,

@@ -26,6 +26,8 @@ class Row:
     verdict: str
     alpha: float
     topology: str = "complete"
+    steps: int | None = None
+    """None in rows of before there was this column."""
     test_error: float = math.nan
     early_rate: float = math.nan
     early_rate_s: float = math.nan
@@ -76,7 +78,7 @@ def load(scale: Scale) -> list[Row]:
                     measured = {"sigma_w2": late_spread(run, size)}
                     made.append(_row(run, "spread", seed, alpha, topology, measured))
     order = [name for part in PARTS for name in runs(part, size)]
-    return kept.merged(made, read(scale.results), order)
+    return kept.merged(made, read(scale), order)
 
 
 def write(rows: Sequence[Row], results: Path) -> None:
@@ -84,9 +86,11 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in rows], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    size = study(scale)
+    steps = {"account": size.steps, "spread": size.spread_steps}
+    return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: steps[row.part])
 
 
 def _found(folder: Path, key: str, there: set[str]) -> list[Run]:
@@ -103,6 +107,7 @@ def _row(
         verdict=run.verdict,
         alpha=alpha,
         topology=topology,
+        steps=int(run.number("steps")),
         test_error=run.number("test_error"),
         seconds=run.number("wall_seconds", "total"),
         versions=tables.versions(run),

@@ -87,13 +87,18 @@ def alpha_50_difference(
 ) -> Estimate:
     """alpha_50 of the first runs minus that of the second, each drawn anew from its own curve.
 
+    Where both are infinite, the difference may be anything: such a draw counts for both ends.
+
     Raises:
         UserError: as `alpha_50`.
     """
     rng = np.random.default_rng(seed)
     a, b = (_halves(cells, rng) for cells in (first, second))
     says = np.isfinite(a) | np.isfinite(b)
-    return _estimate(fit(first).alpha_50 - fit(second).alpha_50, a[says] - b[says], level)
+    least = np.subtract(a, b, out=np.full_like(a, -np.inf), where=says)
+    most = np.where(says, least, np.inf)
+    value = fit(first).alpha_50 - fit(second).alpha_50
+    return Estimate(value, _estimate(value, least, level).low, _estimate(value, most, level).high)
 
 
 def _halves(cells: Sequence[Cell], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -54,7 +54,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
 
 
 def _make(wanted: dict[str, Config], scale: Scale, jobs: int) -> None:
-    left = kept.missing(wanted, scale.results / rows.TABLE)
+    left = kept.missing(wanted, rows.read(scale))
     sweep.run_all(left, scale.runs / STUDY, jobs=jobs)
 
 

@@ -21,8 +21,8 @@ class Contrast:
     """A weighted sum of mean test errors, in points, over the runs that survived."""
 
     estimate: Estimate
-    lost: tuple[int, int]
-    """Runs that did not survive, of the groups with positive and with negative weights."""
+    lost: tuple[tuple[int, int], ...]
+    """Runs that did not survive, cell by cell, of positive and of negative weights."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,11 @@ class Measured:
 
     def edge(self, method: str) -> list[survival.Cell]:
         """How many of how many runs survive at each rate that has runs so far."""
-        found = [r for r in self.rows if (r.part, r.method) == (EDGE, method)]
+        found = [
+            row
+            for row in self.rows
+            if (row.part, row.method) == (EDGE, method) and row.seed in self.size.edge_seeds
+        ]
         at = {alpha: [r.survived for r in found if r.alpha == alpha] for alpha in self.size.alphas}
         return [survival.Cell(a, sum(at[a]), len(at[a])) for a in sorted(at) if at[a]]
 
@@ -74,7 +78,8 @@ class Measured:
         groups = [self.tuned(cell, method) for cell, method, _ in terms]
         if any(len(group) < len(self.size.seeds) for group in groups):
             return None
-        return contrast(groups, [weight for *_, weight in terms])
+        cells = [cell.name for cell, *_ in terms]
+        return contrast(groups, [weight for *_, weight in terms], cells)
 
     def doubled(self, method: str, batch: int, alpha: float) -> list[Row]:
         """The runs so far of the paper's recipe, at a batch and a rate."""
@@ -104,7 +109,9 @@ class Measured:
         return sum(row.part == part for row in self.rows)
 
 
-def contrast(groups: Sequence[Sequence[Row]], weights: Sequence[float]) -> Contrast:
+def contrast(
+    groups: Sequence[Sequence[Row]], weights: Sequence[float], cells: Sequence[str]
+) -> Contrast:
     """Weighted sum of the mean test errors of the groups' survivors, in points.
 
     Raises:
@@ -112,12 +119,11 @@ def contrast(groups: Sequence[Sequence[Row]], weights: Sequence[float]) -> Contr
     """
     kept = [[100 * row.test_error for row in group if row.survived] for group in groups]
     found = statistics.contrast(kept, weights)
-    lost = [len(group) - len(alive) for group, alive in zip(groups, kept, strict=True)]
-    of = [
-        sum(count for count, w in zip(lost, weights, strict=True) if w * sign > 0)
-        for sign in (1, -1)
-    ]
-    return Contrast(found, (of[0], of[1]))
+    lost = dict.fromkeys(cells, (0, 0))
+    for group, alive, weight, cell in zip(groups, kept, weights, cells, strict=True):
+        (first, second), count = lost[cell], len(group) - len(alive)
+        lost[cell] = (first + count, second) if weight > 0 else (first, second + count)
+    return Contrast(found, tuple(lost.values()))
 
 
 def half(cells: Sequence[survival.Cell]) -> Estimate | None:

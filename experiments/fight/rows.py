@@ -49,7 +49,7 @@ def errors(scale: Scale) -> ErrorOf:
     """The validation errors of the finished runs, read from their folders or the kept rows."""
     found = sweep.finished(scale.runs / STUDY)
     made = {run.folder.name: _validation_error(run) for run in (load_runs(found) if found else ())}
-    return (known(read(scale.results)) | made).get
+    return (known(read(scale)) | made).get
 
 
 def known(rows: Sequence[Row]) -> dict[str, float]:
@@ -68,7 +68,7 @@ def load(scale: Scale) -> list[Row]:
     there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
     found = [there[name] for name in wanted if name in there]
     made = [row_of(run, size) for run in (load_runs(found) if found else ())]
-    return kept.merged(made, read(scale.results), wanted)
+    return kept.merged(made, read(scale), wanted)
 
 
 def row_of(run: Run, size: Size) -> Row:
@@ -100,9 +100,16 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in rows], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    size = study(scale)
+    return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: _steps(row, size))
+
+
+def _steps(row: Row, size: Size) -> int:
+    if row.part == EDGE:
+        return size.edge_steps
+    return (size.samples if row.part == FIGHT else size.doubling_samples) // row.batch
 
 
 def _validation_error(run: Run) -> float:

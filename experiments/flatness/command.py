@@ -33,13 +33,13 @@ class Command(Options):
 
 
 def run(scale: Scale, *, jobs: int) -> None:
-    """Make and measure the missing runs, a seed after the other: few checkpoints are on disk then.
+    """Make and measure the missing runs, a seed after the other, so that few checkpoints are kept.
 
     Raises:
         UserError: a run failed.
     """
     size, folder = study(scale), scale.runs / STUDY
-    wanted = rows.missing(runs(size), size, scale.results / rows.TABLE)
+    wanted = rows.missing(runs(size), size, rows.read(scale))
     for seed in size.seeds:
         some = {name: config for name, config in wanted.items() if config.seed == seed}
         sweep.run_all(some, folder, jobs=jobs)
@@ -48,12 +48,19 @@ def run(scale: Scale, *, jobs: int) -> None:
 
 
 def measure(folder: Path, size: Size) -> None:
-    """Measure a run at the levels of the loss; its checkpoints are of no more use then."""
+    """Measure a run at the levels of the loss, and remove its checkpoints.
+
+    They are put aside in one step: a run of which some are gone would be measured later than it
+    came to a level.
+    """
+    measured = folder / f"{CHECKPOINTS}-measured"
     if (folder / CHECKPOINTS).exists():
         torch.set_num_threads(1)
         quiet = Console(file=io.StringIO())
         landscape([folder], size.settings, at_loss=size.levels, console=quiet)
-        shutil.rmtree(folder / CHECKPOINTS)
+        (folder / CHECKPOINTS).rename(measured)
+    if measured.exists():
+        shutil.rmtree(measured)
 
 
 def publish(scale: Scale) -> None:

@@ -1,7 +1,8 @@
 """Rows by rate, arm and level, and comparisons at equal loss with intervals."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from experiments.common.statistics import Estimate, mean
 from experiments.flatness.rows import Row
@@ -9,6 +10,25 @@ from experiments.flatness.size import Cell, Size
 
 LEAST = 3
 """Pairs that an interval is made from, at least."""
+MISSING = 2
+"""Pairs of those planned that a verdict may lack: a run is lost for what it was, not by chance."""
+UNEVEN = 1
+"""Runs by which one side may have lost more than the other."""
+
+Place = tuple[Cell, str]
+"""An arm at a rate."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What there is at a level."""
+
+    estimate: Estimate | None
+    """None: fewer than LEAST pairs, or numbers that cannot be compared."""
+    count: str
+    """How many of the planned pairs it is of."""
+    reason: str = ""
+    """Why nothing is judged by it; empty if it may be."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +41,11 @@ class Measured:
     def at(self, cell: Cell, arm: str, level: float) -> list[Row]:
         """The runs of an arm where they are at a level, by seed; those never there have step -1."""
         wanted = (cell.alpha, arm, level)
-        found = [row for row in self.rows if (row.alpha, row.arm, row.level) == wanted]
+        found = [
+            row
+            for row in self.rows
+            if (row.alpha, row.arm, row.level) == wanted and row.seed in self.size.seeds
+        ]
         return sorted(found, key=lambda row: row.seed)
 
     def complete(self, cell: Cell, arm: str) -> bool:
@@ -30,33 +54,47 @@ class Measured:
             len(self.at(cell, arm, level)) == len(self.size.seeds) for level in self.size.levels
         )
 
-    def values(self, cell: Cell, arm: str, level: float, name: str) -> dict[int, float]:
-        """A number of the runs that have it, by seed."""
-        found = {row.seed: float(getattr(row, name)) for row in self.at(cell, arm, level)}
-        return {seed: value for seed, value in found.items() if math.isfinite(value)}
+    def came(self, which: Place, level: float) -> dict[int, Row]:
+        """The runs that came to the level, by seed."""
+        return {row.seed: row for row in self.at(*which, level) if row.step >= 0}
 
-    def ratio(
-        self, first: tuple[Cell, str], second: tuple[Cell, str], level: float, name: str
-    ) -> Estimate | None:
-        """First over second as the geometric mean of the pairs of a seed; None: too few pairs.
+    def ratio(self, first: Place, second: Place, level: float, name: str) -> Found:
+        """First over second as the geometric mean of the pairs of a seed.
 
-        A seed gives both the same start and mini-batches. Only pairs of which both
-        came to the level, with a number above 0, have a ratio.
+        A seed gives both the same start and mini-batches. Both of a pair came to the level.
         """
-        a, b = (self.values(*which, level, name) for which in (first, second))
-        logs = [math.log(a[s] / b[s]) for s in a.keys() & b.keys() if min(a[s], b[s]) > 0]
-        return Estimate(*map(math.exp, mean(logs))) if len(logs) >= LEAST else None
+        found = self._pairs(first, second, level, lambda a, b: _log_ratio(a, b, name))
+        if found.estimate is None:
+            return found
+        return replace(found, estimate=Estimate(*map(math.exp, found.estimate)))
 
-    def difference(
-        self, first: tuple[Cell, str], second: tuple[Cell, str], level: float, name: str
-    ) -> Estimate | None:
-        """First minus second, the mean of the pairs of a seed; None: too few pairs."""
-        a, b = (self.values(*which, level, name) for which in (first, second))
-        pairs = [a[seed] - b[seed] for seed in a.keys() & b.keys()]
-        return mean(pairs) if len(pairs) >= LEAST else None
+    def difference(self, first: Place, second: Place, level: float, name: str) -> Found:
+        """First minus second, the mean of the pairs of a seed."""
+        return self._pairs(first, second, level, lambda a, b: getattr(a, name) - getattr(b, name))
 
-    def relative(self, cell: Cell, arm: str, level: float, name: str) -> Estimate | None:
-        """A number over the loss of the mean model, the mean over the runs; None: too few."""
-        found, loss = (self.values(cell, arm, level, which) for which in (name, "loss"))
-        shares = [found[seed] / loss[seed] for seed in found.keys() & loss.keys()]
-        return mean(shares) if len(shares) >= LEAST else None
+    def relative(self, which: Place, level: float, name: str) -> Found:
+        """A number over the loss of the mean model, the mean over the runs."""
+        values = [getattr(row, name) / row.loss for row in self.came(which, level).values()]
+        return self._found(values, "runs")
+
+    def _pairs(
+        self, first: Place, second: Place, level: float, of: Callable[[Row, Row], float]
+    ) -> Found:
+        a, b = self.came(first, level), self.came(second, level)
+        found = self._found([of(a[s], b[s]) for s in sorted(a.keys() & b.keys())], "pairs")
+        if not found.reason and abs(len(a) - len(b)) > UNEVEN:
+            return replace(found, reason=f"{len(a)} and {len(b)} runs came to it")
+        return found
+
+    def _found(self, values: list[float], what: str) -> Found:
+        planned = len(self.size.seeds)
+        said = f"{len(values)} of {planned} {what}"
+        if not all(map(math.isfinite, values)):
+            return Found(None, said, "not all have a number that can be compared")
+        reason = "too few" if len(values) < max(LEAST, planned - MISSING) else ""
+        return Found(mean(values) if len(values) >= LEAST else None, said, reason)
+
+
+def _log_ratio(a: Row, b: Row, name: str) -> float:
+    first, second = getattr(a, name), getattr(b, name)
+    return math.log(first / second) if min(first, second) > 0 else math.nan

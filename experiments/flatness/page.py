@@ -9,7 +9,7 @@ from experiments.common import claims
 from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
 from experiments.common.scale import Scale
 from experiments.flatness.claims import CONTROLS, OF_RATES
-from experiments.flatness.groups import Measured
+from experiments.flatness.groups import MISSING, UNEVEN, Measured
 from experiments.flatness.plan import ARMS
 from experiments.flatness.rows import Row, read
 from experiments.flatness.size import Cell, study
@@ -29,11 +29,19 @@ Anybody can do this with options: `--checkpoint-every 5 --checkpoint-keep 100000
 {learners} learners, nB = {batch:,}, 784-50-50-10 ReLU, inputs in [0, 1], float32, plain SGD at a
 constant α, a small one and a large one that SSGD just bears; {samples:,} of MNIST's training
 samples, so that a low loss is soon there (`--validation {held_out}`); errors are those of the whole
-test set. Checkpoints are {every} steps apart: so late, at most, is a level met. {seeds} fresh
-seeds: start and mini-batches are the same for all three ways to train, so each is compared with
-SSGD of its seed, by the geometric mean of ratios, with Student's 95 % interval, not corrected for
-being many. A verdict is *yes* if the whole interval meets the criterion at all levels, *no* if none
-of it does at one of them. "By 10 %": a ratio below 0.9.
+test set. Checkpoints are {every} steps apart, and a run is measured at the first of them that is at
+the level: a loss that oscillates may have been there between two. The rise up the gradient is ρ‖g‖
+to first order, which is no curvature: ‖g‖ stands beside it. {seeds} fresh seeds: start and
+mini-batches are the same for all three ways to train, so each is compared with SSGD of its seed, by
+the geometric mean of ratios, with Student's 95 % interval, not corrected for being many. A verdict
+is *yes* if the whole interval meets the criterion at all levels, *no* if none of it does at one of
+them. "By 10 %": a ratio below 0.9.
+
+A level says neither yes nor no where the losses themselves are not the same (the whole interval of
+their ratio within 5 %), where more than {missing} of {seeds} pairs lack a run that came there,
+where one side lost over {uneven} run more than the other, or where a number is there that has no
+ratio, such as a trace below 0. Barrier and learners are compared with the loss of their own mean
+model, and of these conditions have those on runs and numbers.
 
 Commands: `python -m experiments.flatness` makes the runs, in `runs/experiments/flatness`, measures
 them, and goes on where it was stopped; `python -m experiments.publish` makes this page, its table
@@ -48,7 +56,7 @@ def path(scale: Scale) -> Path:
 
 def measured(scale: Scale) -> Measured:
     """The table in `scale.results`."""
-    return Measured(study(scale), tuple(read(scale.results)))
+    return Measured(study(scale), tuple(read(scale)))
 
 
 def text(scale: Scale) -> str:
@@ -63,6 +71,8 @@ def text(scale: Scale) -> str:
         held_out=size.held_out,
         every=_list(dict.fromkeys(str(cell.every) for cell in size.cells)),
         seeds=len(size.seeds),
+        missing=MISSING,
+        uneven=UNEVEN,
     )
     timed = [row for row in made.rows if math.isfinite(row.seconds)]
     parts = [
@@ -115,8 +125,9 @@ def _levels(made: Measured, cell: Cell) -> str:
             found = made.at(cell, name, level)
             if found:
                 lines.append([f"{level:g}", arm.label, *_cells(found)])
-    head = ["loss", "", "came to it", "steps", "λ_max", "trace", "random", "up g", "test loss",
-            "test error, %", "Ξ", "barrier", "behind", "learners", "beyond"]  # fmt: skip
+    head = ["loss", "", "came to it", "steps", "λ_max", "trace", "random", "up g", "‖g‖",
+            "test loss", "test error, %", "Ξ", "barrier", "behind", "learners",
+            "beyond"]  # fmt: skip
     if not lines:
         return ""
     note = (
@@ -129,7 +140,7 @@ def _levels(made: Measured, cell: Cell) -> str:
 def _cells(found: list[Row]) -> list[str]:
     there = [row for row in found if row.step >= 0]
     if not there:
-        return [f"0 of {len(found)}", *["-"] * 12]
+        return [f"0 of {len(found)}", *["-"] * 13]
     apart = [row.learners_loss - row.loss for row in there if row.consensus_distance > 0]
     return [
         f"{len(there)} of {len(found)}",
@@ -138,6 +149,7 @@ def _cells(found: list[Row]) -> list[str]:
         mean([row.trace for row in there], ".3g"),
         mean([row.random for row in there], ".2g"),
         mean([row.ascent for row in there], ".2g"),
+        mean([row.grad_norm for row in there], ".2g"),
         mean([row.test_loss for row in there], ".3f"),
         mean([100 * row.test_error for row in there]),
         *(

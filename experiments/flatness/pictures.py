@@ -44,7 +44,8 @@ def _ratios(
 ) -> None:
     """Ratios at all levels, the two rates and the arms a little aside of each other."""
     found = {
-        level: made.ratio((cell, arm), (cell, SSGD), level, name) for level in made.size.levels
+        level: made.ratio((cell, arm), (cell, SSGD), level, name).estimate
+        for level in made.size.levels
     }
     there = {level: estimate for level, estimate in found.items() if estimate is not None}
     aside = {"o": 1.04, "^": 0.96}[marker] * (1.02 if color == "C0" else 0.98)

@@ -36,8 +36,10 @@ class Row:
     seed: int
     level: float
     verdict: str
+    steps: int | None = None
+    """Of the whole run."""
     step: int = -1
-    """Steps it took; -1: the loss never was so low."""
+    """Steps it had taken there; -1: the loss never was so low."""
     loss: float = math.nan
     learners_loss: float = math.nan
     test_loss: float = math.nan
@@ -64,9 +66,9 @@ def row_key(run: str, level: float) -> str:
     return f"{run}-loss{level:g}"
 
 
-def missing(wanted: dict[str, Config], size: Size, table: Path) -> dict[str, Config]:
-    """The runs of which the table lacks a row."""
-    there = kept.keys(table)
+def missing(wanted: dict[str, Config], size: Size, rows: Sequence[Row]) -> dict[str, Config]:
+    """The runs of which the row of a level is missing."""
+    there = {row.key for row in rows}
     return {
         name: config
         for name, config in wanted.items()
@@ -88,7 +90,7 @@ def load(scale: Scale) -> list[Row]:
         for level in size.levels
     ]
     order = [row_key(name, level) for name in runs(size) for level in size.levels]
-    return kept.merged(made, read(scale.results), order)
+    return kept.merged(made, read(scale), order)
 
 
 def row_of(run: Run, cell: Cell, arm: str, level: float, size: Size) -> Row:
@@ -101,6 +103,7 @@ def row_of(run: Run, cell: Cell, arm: str, level: float, size: Size) -> Row:
         seed=run.setting("seed"),
         level=level,
         verdict=run.verdict,
+        steps=int(run.number("steps")),
         versions=tables.versions(run),
     )
     if level == size.levels[0]:
@@ -142,6 +145,8 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    steps = {cell.alpha: cell.steps for cell in study(scale).cells}
+    found = tables.typed(scale.results / TABLE, Row)
+    return kept.of_plan(found, lambda row: steps.get(row.alpha, row.steps or 0))

@@ -28,7 +28,7 @@ def run(scale: Scale, *, jobs: int) -> None:
     Raises:
         UserError: a run failed.
     """
-    wanted = kept.missing(runs(study(scale)), scale.results / rows.TABLE)
+    wanted = kept.missing(runs(study(scale)), rows.read(scale))
     sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
 
 

@@ -20,7 +20,11 @@ class Measured:
     def at(self, cell: Cell) -> list[Row]:
         """The runs of a cell, by seed."""
         wanted = (cell.arm, cell.warmup, cell.peak)
-        found = [row for row in self.rows if (row.arm, row.warmup, row.peak) == wanted]
+        found = [
+            row
+            for row in self.rows
+            if (row.arm, row.warmup, row.peak) == wanted and row.seed in self.size.seeds
+        ]
         return sorted(found, key=lambda row: row.seed)
 
     def over_peaks(self, arm: str, warmup: int) -> list[list[Row]] | None:

@@ -45,7 +45,7 @@ def path(scale: Scale) -> Path:
 
 def measured(scale: Scale) -> Measured:
     """The table in `scale.results`."""
-    return Measured(study(scale), tuple(read(scale.results)))
+    return Measured(study(scale), tuple(read(scale)))
 
 
 def text(scale: Scale) -> str:

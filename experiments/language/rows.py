@@ -24,6 +24,7 @@ class Row:
     warmup: int
     peak: float
     seed: int
+    steps: int
     verdict: str
     survived: bool
     """Not diverged, and a test loss at the end below the study's bound."""
@@ -44,7 +45,7 @@ def load(scale: Scale) -> list[Row]:
         if name in there
         for run in load_runs([there[name]])
     ]
-    return kept.merged(made, read(scale.results), list(wanted))
+    return kept.merged(made, read(scale), list(wanted))
 
 
 def row_of(run: Run, cell: Cell, size: Size) -> Row:
@@ -56,6 +57,7 @@ def row_of(run: Run, cell: Cell, size: Size) -> Row:
         warmup=cell.warmup,
         peak=cell.peak,
         seed=run.setting("seed"),
+        steps=int(run.number("steps")),
         verdict=run.verdict,
         survived=run.verdict != "diverged" and loss < size.failed,
         test_loss=loss,
@@ -70,6 +72,7 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    size = study(scale)
+    return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: size.steps)

@@ -49,7 +49,7 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
         return
     size, made = study(scale), None
     while (wanted := runs(size, rows.losses(scale))) != made:
-        left = kept.missing(wanted, scale.results / rows.TABLE)
+        left = kept.missing(wanted, rows.read(scale))
         sweep.run_all(left, scale.runs / STUDY, jobs=jobs)
         made = wanted
 

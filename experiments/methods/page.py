@@ -57,7 +57,7 @@ def path(scale: Scale) -> Path:
 
 def measured(scale: Scale) -> Measured:
     """The table in `scale.results`."""
-    return Measured(study(scale), read(scale.results))
+    return Measured(study(scale), read(scale))
 
 
 def text(scale: Scale) -> str:

@@ -74,7 +74,7 @@ def losses(scale: Scale) -> LossOf:
     """The validation losses of the finished runs, read from their folders or the kept rows."""
     found = sweep.finished(scale.runs / STUDY)
     made = {run.folder.name: _validation_loss(run) for run in (load_runs(found) if found else ())}
-    rows = read(scale.results)
+    rows = read(scale)
     return ({row.key: final_loss(row) for row in rows} | made).get
 
 
@@ -89,13 +89,17 @@ def final_loss(row: Row) -> float:
 
 
 def load(scale: Scale) -> list[Row]:
-    """The finished runs of the plan, with the kept rows; those of an older plan are left out."""
+    """The finished runs of the plan, with the kept rows.
+
+    A kept row has the target of its time. The runs that are judged, whose seconds alone are shown,
+    are made after all trials, so that theirs was known; rows of trials may have none.
+    """
     size, loss = study(scale), losses(scale)
     wanted = runs(size, loss)
     there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
     found = [there[name] for name in wanted if name in there]
     made = load_runs(found) if found else []
-    rows = read(scale.results)
+    rows = read(scale)
     ends = {row.key: row.test_loss for row in rows}
     ends |= {run.folder.name: run.number("test_loss") for run in made}
     targets = {cell: target(cell, ends, size, loss) for cell in PARTITIONS}
@@ -165,6 +169,7 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in rows], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    size = study(scale)
+    return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: size.steps)

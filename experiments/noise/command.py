@@ -42,7 +42,7 @@ def run(scale: Scale, parts: Sequence[str], *, jobs: int) -> None:
         one_of(dict.fromkeys(PARTS), part, "part")
     size, folder = study(scale), scale.runs / STUDY
     for cell, part in product(size.cells, parts):
-        wanted = kept.missing(runs(part, cell, size, folder), scale.results / rows.TABLE)
+        wanted = kept.missing(runs(part, cell, size, folder), rows.read(scale))
         wanted = needed(wanted, folder) if part == "rate" else wanted
         # What is followed is there before those that follow it.
         first = {key: config for key, config in wanted.items() if config.rate.lr_trace is None}

@@ -18,7 +18,11 @@ class Measured:
 
     def arm(self, name: str) -> list[Row]:
         """Its runs, by seed."""
-        found = [r for r in self.rows if (r.cell, r.arm) == (self.cell.name, name)]
+        found = [
+            row
+            for row in self.rows
+            if (row.cell, row.arm) == (self.cell.name, name) and row.seed in self.size.seeds
+        ]
         return sorted(found, key=lambda row: row.seed)
 
     def counts(self, name: str) -> tuple[int, int] | None:

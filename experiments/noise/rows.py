@@ -54,7 +54,7 @@ def load(scale: Scale) -> list[Row]:
         if name in there
         for run in load_runs([folder / name])
     ]
-    return kept.merged(made, read(scale.results), list(judged))
+    return kept.merged(made, read(scale), list(judged))
 
 
 def row_of(run: Run, cell: Cell, arm: str, size: Size) -> Row:
@@ -84,6 +84,7 @@ def write(rows: Sequence[Row], results: Path) -> None:
     tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], results / TABLE)
 
 
-def read(results: Path) -> list[Row]:
-    """The rows that `write` wrote; none if there is no file."""
-    return tables.typed(results / TABLE, Row)
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    size = study(scale)
+    return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: size.steps)

@@ -42,8 +42,9 @@ def fetch(
     # --or is for scripts such as the Makefile, which go on by themselves.
     if fallback is None:
         for dataset in datasets:
-            model = " --model word-lstm" if are_tokens(dataset.train_inputs) else ""
-            _say(f"now: python -m gossip.run --dataset {dataset.name}{model}")
+            model = "transformer" if dataset.name == "brown-bytes" else "word-lstm"
+            option = f" --model {model}" if are_tokens(dataset.train_inputs) else ""
+            _say(f"now: python -m gossip.run --dataset {dataset.name}{option}")
 
 
 def _fetch_or(name: str, fallback: str | None, data_dir: Path | None) -> Dataset:

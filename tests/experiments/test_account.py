@@ -130,7 +130,7 @@ def test_all_runs_are_made_and_shown(tmp_path: Path) -> None:
     scale = smoke(tmp_path)
     command.publish(scale)
     page.write(scale)
-    made = Measured(SMOKE, tuple(read(scale.results)))
+    made = Measured(SMOKE, tuple(read(scale)))
     assert page.missing(made) == []
     assert len(made.rows) == len(SMOKE.seeds) + 2 * 2 * len(SMOKE.spread_seeds)
     found = courses.read(scale.results)

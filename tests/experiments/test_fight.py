@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_a_difference_of_alpha_50_is_turned_with_its_sides():
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=0.03)
     with pytest.raises(UserError, match="extend the grid"):
         survival.alpha_50_difference(a, [c._replace(survived=0) for c in b])
+
+
+def test_draws_without_any_alpha_50_count_for_both_ends(monkeypatch):
+    """A few of a hundred draws say nothing of either side: the interval has no bounds then."""
+    a = b = drawn(np.random.default_rng(0), 1.2, 8.0)
+    halves = np.r_[[np.inf] * 5, np.linspace(1.1, 1.3, 95)]
+    monkeypatch.setattr(survival, "_halves", lambda cells, rng: halves)
+    found = survival.alpha_50_difference(a, b)
+    assert tuple(found) == (0.0, -math.inf, math.inf)
 
 
 def test_a_contrast_covers_the_weighted_sum_of_means():
@@ -146,7 +156,7 @@ def test_the_edge_is_made_in_cells_the_most_decisive_first():
 def edge_rows(method: str, survivors: dict[float, int]) -> list[Row]:
     return [
         Row(key=plan.edge_key(method, a, s), part=EDGE, method=method, batch=2000, momentum=0.0,
-            alpha=a, seed=s, steps=1, verdict="converged", survived=i < k)
+            alpha=a, seed=s, steps=FULL.edge_steps, verdict="converged", survived=i < k)
         for a, k in survivors.items() for i, s in enumerate(FULL.edge_seeds)
     ]  # fmt: skip
 
@@ -220,6 +230,29 @@ def test_the_overall_verdict_is_on_the_mean_of_the_cells():
     assert grown is not None
     # Places of the cells with 8,000 are 1 and 4, of those with 500 they are 2 and 5.
     assert grown.estimate.value == pytest.approx(0.1 * (2.5 - 3.5))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [((8, 0), (0, 8), ("open", "open")), ((0, 0), (8, 8), ("yes", "open")),
+     ((0, 8), (0, 8), ("yes", "yes")), ((0, 8), (8, 8), ("yes", "yes"))],
+)  # fmt: skip
+def test_no_verdict_is_for_the_side_that_lost_more_in_one_cell(ours, theirs, words):
+    """Runs lost at nB of 8,000 and of 500, where both overall and growth would be yes."""
+    made = [
+        row
+        for cell in FULL.cells
+        for method, error, lost in (("ring", 0.02, ours), (SSGD, 0.03, theirs))
+        for row in fight_rows(
+            cell, method, error + (0.005 if (cell.batch, method) == (500, "ring") else 0.0),
+            {8000: lost[0], 500: lost[1]}.get(cell.batch, 0),
+        )
+    ]  # fmt: skip
+    said = [
+        claims.errs(partial(terms, "ring"), Criterion(high=0.0))(Measured(FULL, made))
+        for terms in (claims.overall, claims.growth)
+    ]
+    assert tuple(verdict[0] for verdict in said if verdict) == words
 
 
 def test_batch_and_rate_are_doubled_together_and_the_rate_is_halved():

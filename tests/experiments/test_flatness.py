@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from experiments.common.scale import smoke
-from experiments.common.statistics import Criterion
 from experiments.flatness import claims, command, page, rows
 from experiments.flatness.groups import Measured
 from experiments.flatness.plan import ARMS, SSGD, key, runs
 from experiments.flatness.rows import Row, rises, row_key
 from experiments.flatness.size import FULL, SMOKE
 from gossip.config import Config
+from gossip.storage.names import CHECKPOINTS
 from tests.experiments.keeping import assert_table_is_enough
 
 RING = "ring"
@@ -51,53 +51,81 @@ def test_arms_differ_in_how_they_average_alone() -> None:
     [((0.7, 0.8, 0.6), "yes"), ((0.7, 0.8, 1.0), "no"), ((0.7, 0.9, 0.6), "open")],
 )
 def test_it_is_flatter_if_it_is_at_all_levels(factors: tuple[float, ...], word: str) -> None:
-    verdict = claims.ratio(1, RING, "lambda_max", claims.FLATTER)(measured(factors))
+    verdict = claims.ratio((1, RING), (1, SSGD), "lambda_max", claims.FLATTER)(measured(factors))
     assert verdict is not None
     assert verdict[0] == word
 
 
 def test_a_ratio_is_the_geometric_mean_of_the_pairs_of_a_seed() -> None:
     made = measured((0.5, 0.5, 0.5), jitter=0.3)
-    found = made.ratio((CELL, RING), (CELL, SSGD), FULL.levels[0], "lambda_max")
+    found = made.ratio((CELL, RING), (CELL, SSGD), FULL.levels[0], "lambda_max").estimate
     assert found is not None
     drawn = [math.exp(0.3 * (seed % 3 - 1)) for seed in FULL.seeds]
     assert found.value == pytest.approx(0.5 * math.prod(drawn) ** (1 / len(drawn)))
     assert found.low < 0.5 < found.high
 
 
-def test_a_run_that_never_came_to_a_level_is_in_no_pair_there() -> None:
-    made, level = measured((0.5, 0.5, 0.5)), FULL.levels[-1]
-    lost = [
-        replace(row, step=-1, loss=math.nan, lambda_max=math.nan)
-        if row.level == level and row.seed < 408 and row.arm == RING
-        else row
+def changed(made: Measured, arm: str, seeds: int, **numbers: float) -> Measured:
+    """The study with other numbers at the last level, in so many runs of an arm."""
+    return Measured(FULL, tuple(
+        replace(row, **numbers)
+        if (row.arm, row.level) == (arm, FULL.levels[-1]) and row.seed < 400 + seeds else row
         for row in made.rows
-    ]
-    made = Measured(FULL, tuple(lost))
+    ))  # fmt: skip
+
+
+NEVER = {"step": -1, "loss": math.nan, "lambda_max": math.nan}
+
+
+@pytest.mark.parametrize(
+    ("lost", "both", "word", "said"),
+    [(8, False, "open", "0.03: 2 of 10 pairs, too few"), (3, True, "open", "7 of 10 pairs, too"),
+     (2, False, "open", "8 of 10 pairs, 8 and 10 runs came to it"),
+     (2, True, "yes", "8 of 10 pairs: yes"), (1, False, "yes", "9 of 10 pairs: yes")],
+)  # fmt: skip
+def test_a_level_is_open_if_many_pairs_lack_a_run_or_one_side_lost_more(lost, both, word, said):
+    made = changed(measured((0.5, 0.5, 0.5)), RING, lost, **NEVER)
+    made = changed(made, SSGD, lost, **NEVER) if both else made
     assert made.complete(CELL, RING)
-    assert made.ratio((CELL, RING), (CELL, SSGD), level, "lambda_max") is None
-    verdict = claims.ratio(1, RING, "lambda_max", Criterion(high=0.9))(made)
-    assert verdict is not None
+    verdict = claims.ratio((1, RING), (1, SSGD), "lambda_max", claims.FLATTER)(made) or ("", "")
+    assert verdict[0] == word
+    assert said in verdict[1]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
+def test_a_number_that_cannot_be_compared_leaves_its_level_open(value: float) -> None:
+    made = changed(measured((0.5, 0.5, 0.5)), RING, 1, lambda_max=value)
+    verdict = claims.ratio((1, RING), (1, SSGD), "lambda_max", claims.FLATTER)(made) or ("", "")
     assert verdict[0] == "open"
-    assert "0.03: fewer than 3 pairs" in verdict[1]
+    assert "0.03: 10 of 10 pairs, not all have a number" in verdict[1]
+
+
+@pytest.mark.parametrize(("factor", "word"), [(0.5, "yes"), (1.5, "no")])
+def test_what_is_not_at_the_same_loss_is_open(factor: float, word: str) -> None:
+    made = measured((0.5, 0.5, factor))
+    judge = claims.ratio((1, RING), (1, SSGD), "lambda_max", claims.FLATTER)
+    assert (judge(made) or ("",))[0] == word
+    unlike = changed(made, RING, 10, loss=FULL.levels[-1] * 0.9)
+    assert (judge(unlike) or ("",))[0] == "open"
+    losses = claims.ratio((1, RING), (1, SSGD), "loss", claims.EQUAL)(unlike)
+    assert (losses or ("",))[0] == "no"
 
 
 def test_nothing_is_judged_before_all_runs_are_there() -> None:
     made = measured((0.5, 0.5, 0.5))
-    assert claims.ratio(1, RING, "lambda_max", claims.FLATTER)(
+    assert claims.ratio((1, RING), (1, SSGD), "lambda_max", claims.FLATTER)(
         Measured(FULL, made.rows[:-1])
     ) is None  # fmt: skip
 
 
-def test_a_run_is_missing_if_one_of_its_levels_is(tmp_path: Path) -> None:
+def test_a_run_is_missing_if_one_of_its_levels_is() -> None:
     wanted: dict[str, Config] = {"a": Config(), "b": Config()}
     made = [
         Row(key=row_key(run, level), alpha=1, arm=SSGD, seed=1, level=level, verdict="")
         for run, level in [("a", 0.3), ("a", 0.1), ("a", 0.03), ("b", 0.3), ("b", 0.03)]
     ]
-    rows.write(made, tmp_path)
-    assert list(rows.missing(wanted, FULL, tmp_path / rows.TABLE)) == ["b"]
-    assert list(rows.missing(wanted, FULL, tmp_path / "nothing.csv")) == ["a", "b"]
+    assert list(rows.missing(wanted, FULL, made)) == ["b"]
+    assert list(rows.missing(wanted, FULL, [])) == ["a", "b"]
 
 
 def test_the_rise_beyond_and_behind_the_learners_is_read_from_their_lines() -> None:
@@ -108,6 +136,20 @@ def test_the_rise_beyond_and_behind_the_learners_is_read_from_their_lines() -> N
     }
     assert rises({"numbers": {"loss": 1.0}, "lines": lines}) == (3.0, 6.0)
     assert all(map(math.isnan, rises({"numbers": {"loss": 1.0}, "lines": {}})))
+
+
+def test_a_run_is_measured_once_if_it_is_interrupted_while_its_checkpoints_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / CHECKPOINTS / "step-1").mkdir(parents=True)
+    times = []
+    monkeypatch.setattr(command, "landscape", lambda *_, **__: times.append(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(command.shutil, "rmtree", lambda path: (path / "step-1").rmdir() or 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            command.measure(tmp_path, FULL)
+    command.measure(tmp_path, FULL)
+    assert (times, list(tmp_path.iterdir())) == ([1], [])
 
 
 @pytest.mark.slow

@@ -20,7 +20,8 @@ def measured(loss: Callable[[Cell, int], float]) -> Measured:
     made = [
         Row(
             key=cell.key(seed), arm=cell.arm, warmup=cell.warmup, peak=cell.peak, seed=seed,
-            verdict="", survived=loss(cell, seed) < FULL.failed, test_loss=loss(cell, seed),
+            steps=FULL.steps, verdict="", survived=loss(cell, seed) < FULL.failed,
+            test_loss=loss(cell, seed),
         )
         for cell in cells(FULL)
         for seed in FULL.seeds

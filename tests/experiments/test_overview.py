@@ -35,8 +35,8 @@ def test_every_line_leads_to_a_page() -> None:
 def arms(folder: Path, runs: int) -> Scale:
     """A scale whose table of noise has so many runs of DPSGD, which survive, and of SSGD."""
     rows = [
-        Row(key=f"{arm}{seed}", cell=NOISE.cells[0].name, arm=arm, seed=seed, steps=1,
-            verdict="converged", survived=arm == OWN)
+        Row(key=f"{arm}{seed}", cell=NOISE.cells[0].name, arm=arm, seed=seed,
+            steps=NOISE.steps, verdict="converged", survived=arm == OWN)
         for arm in (OWN, SSGD)
         for seed in NOISE.seeds[:runs]
     ]  # fmt: skip
