@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -90,9 +91,9 @@ class _Job:
     def all_runs(self) -> None:
         """Trials of all ways, then all seeds at those that they choose."""
         task, ways = self.size.task, compared(self.size)
-        for way, method in ways.items():
+        for seed, (way, method) in product(self.size.tuning_seeds, ways.items()):
             for trial in range(len(method.trials(task))):
-                self._run(way, trial, task.tuning_seed)
+                self._run(way, trial, seed)
         for seed in task.seeds:
             for way in ways:
                 trial = self.made.chosen(way)
@@ -103,6 +104,7 @@ class _Job:
         if (way, trial, seed) in {run.key for run in self.made.runs}:
             return
         task, start = self.size.task, time.perf_counter()
+        target = math.nan if seed in self.size.tuning_seeds else self.made.target
         with TemporaryDirectory() as folder:
             self._ask(way, trial, seed, task.steps, weights=folder)
             means = _mean_models(Path(folder), task.learners)
@@ -113,7 +115,7 @@ class _Job:
             lr=compared(self.size)[way].trials(task)[trial].lr,
             seed=seed,
             versions=", ".join(f"{name} {version(name)}" for name in LIBRARIES),
-            **judged(means, self.size, math.nan if seed == task.tuning_seed else self.made.target),
+            **judged(means, self.size, target),
             seconds=time.perf_counter() - start,
         )
         self._keep(replace(self.made, runs=[*self.made.runs, own]), own)

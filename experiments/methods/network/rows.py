@@ -87,22 +87,28 @@ class Measured:
     steps: Sequence[Steps]
 
     def chosen(self, way: str) -> int | None:
-        """The trial with the least validation loss; None as long as one is missing."""
-        tried = {run.trial: run.validation_loss for run in self._trials(way)}
+        """The trial with the least validation loss; None as long as one is missing.
+
+        Of several tuning seeds the worst loss counts, NaN being the worst of all.
+        """
         method = compared(self.size).get(way)
         count = len(method.trials(self.size.task)) if method else 1
-        return least([tried.get(trial) for trial in range(count)])
+        return least([self._worst(way, trial) for trial in range(count)])
 
-    def _trials(self, way: str) -> list[Run]:
-        seed = self.size.task.tuning_seed
-        return [run for run in self.runs if (run.way, run.seed) == (way, seed)]
+    def _worst(self, way: str, trial: int) -> float | None:
+        losses = [run.validation_loss for run in self._tried(way, trial)]
+        is_whole = len(losses) == len(self.size.tuning_seeds)
+        return max(math.inf if math.isnan(each) else each for each in losses) if is_whole else None
+
+    def _tried(self, way: str, trial: int | None) -> list[Run]:
+        wanted = {(way, trial, seed) for seed in self.size.tuning_seeds}
+        return [run for run in self.runs if run.key in wanted]
 
     @property
     def target(self) -> float:
         """The test loss that all are to come to; NaN as long as it is not known."""
-        best = self.chosen(BASELINE)
-        found = [run.test_loss for run in self._trials(BASELINE) if run.trial == best]
-        return self.size.task.slack * found[0] if found else math.nan
+        found = [run.test_loss for run in self._tried(BASELINE, self.chosen(BASELINE))]
+        return self.size.task.slack * fmean(found) if found else math.nan
 
     def judged(self, way: str) -> list[Run]:
         """Its runs at the chosen trial, by seed; empty until all are there."""
