@@ -1,10 +1,11 @@
-"""torchft's LocalSGD and DiLoCo beside ours: one network, start and batches; replicas as threads."""
+"""torchft's LocalSGD and DiLoCo beside ours, on one network, start and batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from threading import Barrier
+from typing import Any
 from unittest.mock import Mock, create_autospec
 
 import numpy as np
@@ -47,30 +48,24 @@ def ours(method: Callable[..., Method], inner: str) -> Tensor:
     return torch.stack(found)
 
 
-def theirs(wrap: Callable[..., object], inner: str, entered: int = 0) -> Tensor:
-    """The same of replicas that all reach every average; steps are counted from `entered` on."""
-    sent = [START] * N
+class Replicas:
+    """N threads that all reach every average, in the place of torchft's managers and server."""
 
-    def average() -> None:
-        mean = torch.stack(sent).mean(0)
-        for tensor in sent:
+    def __init__(self) -> None:
+        self._sent = [START] * N
+        self._everybody = Barrier(N, self._average, timeout=30)
+
+    def _average(self) -> None:
+        mean = torch.stack(self._sent).mean(0)
+        for tensor in self._sent:
             tensor.copy_(mean)
 
-    everybody = Barrier(N, average, timeout=30)
-
-    def replica(j: int) -> list[Tensor]:
-        try:
-            return list(walk(j))
-        except BaseException:
-            everybody.abort()
-            raise
-
-    def manager(j: int) -> Mock:
-        """What torchft asks of its own, which a server tells who is there."""
+    def manager(self, j: int) -> Mock:
+        """What replica j asks; the number of averages so far says whose turn it is."""
 
         def allreduce(tensor: Tensor, should_quantize: bool = False) -> Mock:
-            sent[j] = tensor
-            everybody.wait()
+            self._sent[j] = tensor
+            self._everybody.wait()
             return Mock()
 
         made = create_autospec(torchft.Manager, instance=True)
@@ -80,12 +75,29 @@ def theirs(wrap: Callable[..., object], inner: str, entered: int = 0) -> Tensor:
         made.current_step.side_effect = lambda: made.should_commit.call_count
         return made
 
-    def walk(j: int) -> Iterator[Tensor]:
-        net = TASK.build().double()
+    def run(self, replica: Callable[[int], Tensor]) -> Tensor:
+        """What each returns, [steps, n, d]; if one fails, none waits for it."""
+
+        def guarded(j: int) -> Tensor:
+            try:
+                return replica(j)
+            except BaseException:
+                self._everybody.abort()
+                raise
+
+        with ThreadPoolExecutor(N) as pool:
+            return torch.stack(list(pool.map(guarded, range(N))), dim=1)
+
+
+def theirs(wrap: Callable[..., Any], inner: str, entered: int = 0) -> Tensor:
+    """The same by torchft, which counts steps from when it is entered: after `entered` steps."""
+    replicas, (kind, options, lr) = Replicas(), INNER[inner]
+
+    def replica(j: int) -> Tensor:
+        net, found = TASK.build().double(), []
         vector_to_parameters(START.clone(), net.parameters())
-        kind, options, lr = INNER[inner]
         optimizer = kind(net.parameters(), lr=lr, **options)
-        wrapped = wrap(manager(j), net, optimizer)
+        wrapped = wrap(replicas.manager(j), net, optimizer)
         with ExitStack() as stack:
             for t, (inputs, labels) in enumerate(BATCHES):
                 if t == entered:
@@ -93,41 +105,49 @@ def theirs(wrap: Callable[..., object], inner: str, entered: int = 0) -> Tensor:
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(net(inputs[j]), labels[j]).backward()
                 optimizer.step()
-                yield parameters_to_vector(net.parameters()).detach()
+                found.append(parameters_to_vector(net.parameters()).detach())
+        return torch.stack(found)
 
-    with ThreadPoolExecutor(N) as pool:
-        return torch.stack([torch.stack(rows) for rows in pool.map(replica, range(N))], dim=1)
+    return replicas.run(replica)
+
+
+def diloco(
+    manager: Mock,
+    net: nn.Sequential,
+    inner: torch.optim.Optimizer,
+    fragments: int = 1,
+    **options: object,
+) -> Any:
+    """An outer optimizer for each fragment: one for all also steps the others, along inner g_j."""
+    parts = [net] if fragments == 1 else [net[:3], net[3:]]
+    outer = [
+        torch.optim.SGD(part.parameters(), lr=0.7, momentum=0.9, nesterov=True) for part in parts
+    ]
+    return torchft.DiLoCo(manager, parts, inner, outer, **options)
 
 
 def same(a: Tensor, b: Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def diloco(manager: Mock, net: nn.Sequential, inner: torch.optim.Optimizer, parts=1, **options):
-    """Theirs, an outer optimizer for each fragment: one for all steps the others', too."""
-    fragments = [net] if parts == 1 else [net[:3], net[3:]]
-    outer = [
-        torch.optim.SGD(part.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-        for part in fragments
-    ]
-    return torchft.DiLoCo(manager, fragments, inner, outer, **options)
-
-
 @pytest.mark.parametrize("inner", INNER)
 def test_local_sgd_is_torchfts(inner):
-    same(ours(lambda made: Outer(made, 3), inner), theirs(partial(torchft.LocalSGD, sync_every=3), inner))
+    same(
+        ours(partial(Outer, every=3), inner), theirs(partial(torchft.LocalSGD, sync_every=3), inner)
+    )
 
 
 @pytest.mark.parametrize("inner", INNER)
 def test_diloco_is_torchfts(inner):
-    same(ours(lambda made: DiLoCo(made, 3), inner), theirs(partial(diloco, sync_every=3), inner))
+    same(ours(partial(DiLoCo, every=3), inner), theirs(partial(diloco, sync_every=3), inner))
 
 
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize(("parts", "delay", "merge"), [(1, 2, 0.0), (2, 0, 0.5), (2, 1, 0.5), (2, 2, 0.3)])
-def test_streaming_diloco_is_torchfts_a_part_of_a_round_later(parts, delay, merge, inner):
-    """Its first round ends for fragment p after (p + 1) H/P - tau steps, ours after H + p H/P."""
-    options = {"fragment_sync_delay": delay, "fragment_update_alpha": merge}
-    other = partial(diloco, parts=parts, sync_every=6, **options)
-    own = partial(Streaming, every=6, fragments=parts, delay=delay, merge=merge)
-    same(ours(own, inner), theirs(other, inner, entered=6 - 6 // parts + delay))
+@pytest.mark.parametrize(
+    ("fragments", "delay", "merge"), [(1, 2, 0.0), (2, 0, 0.5), (2, 1, 0.5), (2, 2, 0.3)]
+)
+def test_streaming_diloco_is_torchfts_that_begins_to_count_later(fragments, delay, merge):
+    """Fragment p ends its first round after H + pH/P steps; there after (p + 1) H/P - tau."""
+    there = {"fragment_sync_delay": delay, "fragment_update_alpha": merge}
+    other = partial(diloco, fragments=fragments, sync_every=6, **there)
+    own = partial(Streaming, every=6, fragments=fragments, delay=delay, merge=merge)
+    same(ours(own, "adamw"), theirs(other, "adamw", entered=6 - 6 // fragments + delay))
