@@ -42,7 +42,7 @@ def module(row: torch.Tensor, buffers: torch.Tensor | None = None) -> nn.Module:
     model = net((8, 8), 10).double()
     nn.utils.vector_to_parameters(row, model.parameters())
     if buffers is not None:
-        for name, values in TASK._named_buffers(buffers).items():
+        for name, values in TASK._model.named_buffers(buffers).items():
             model.get_buffer(name).copy_(values)
     return model
 
@@ -171,7 +171,7 @@ def test_averaged_statistics_are_those_of_the_pooled_population():
     buffers = trained_buffers()
     pooled = TASK.average_buffers(buffers, Stacked(LOCAL))
     for name in ("2", "6"):
-        own = [TASK._named_buffers(row) for row in (*buffers, pooled)]
+        own = [TASK._model.named_buffers(row) for row in (*buffers, pooled)]
         means = torch.stack([b[f"{name}.running_mean"] for b in own])
         variances = torch.stack([b[f"{name}.running_var"] for b in own])
         mean = means[:-1].mean(0)
