@@ -65,7 +65,7 @@ TEXT = Size(
         batch=4,
         steps=150,
         monitor_every=10,
-        rates=(0.5, 1.0, 2.0),
+        rates=(0.25, 0.5, 1.0),
         slack=1.03,
     ),
     tuning_seeds=(100, 101),
@@ -75,8 +75,8 @@ TEXT = Size(
         "ddp-powersgd", "torch-post-local", "decent-one-peer",
     ),
 )  # fmt: skip
-"""A loss of language is far from zero: 3 % of it are less than a tenth of a nat. Two tuning seeds,
-since on one a rate was best that other seeds do not survive."""
+"""A loss of language is far from zero: 3 % of it are less than a tenth of a nat. The rates end where
+all seeds survive: at 2, which is best for SSGD and DDP on seeds 100 and 101, others are lost."""
 FULL = {size.name: size for size in (MNIST, TEXT)}
 
 _SMOKE = Size(
