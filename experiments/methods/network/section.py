@@ -61,9 +61,10 @@ bytes of the Brown corpus's press (`--dataset brown-bytes`), batches of {batch} 
 steps, rates {rates}, tried on seeds {tuning}: the worst of a rate's losses counts. (A first series
 had a rate of 2. It was the best of DDP, SSGD and both post-local SGDs on the tuning seeds, lost
 judged ones, and they "never" came to the target: verdicts of luck. DPSGD did not survive it. So all
-rates end at 1 now, and all judged runs were made anew.) The target is {slack:.0%} of DDP's loss in nats a byte, the mean over those seeds, looked at every
-{monitor} steps. The frequencies of single bytes have a test loss of 2.967: what is measured is how
-soon a beginning is made, no more. Some ways and networks are left out for time.
+rates end at 1 now, and all judged runs were made anew.) The target is {slack:.0%} of DDP's loss in
+nats a byte, the mean over those seeds, looked at every {monitor} steps. The frequencies of single
+bytes have a test loss of 2.967: what is measured is how soon a beginning is made, no more. Some
+ways and networks are left out for time.
 """,
 }
 

@@ -75,8 +75,8 @@ TEXT = Size(
         "ddp-powersgd", "torch-post-local", "decent-one-peer",
     ),
 )  # fmt: skip
-"""A loss of language is far from zero: 3 % of it are less than a tenth of a nat. The rates end where
-all seeds survive: at 2, which is best for SSGD and DDP on seeds 100 and 101, others are lost."""
+"""A loss of language is far from zero: 3 % of it are less than a tenth of a nat. The rates end
+where all seeds survive: at 2, the best for SSGD and DDP on seeds 100 and 101, others are lost."""
 FULL = {size.name: size for size in (MNIST, TEXT)}
 
 _SMOKE = Size(
