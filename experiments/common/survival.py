@@ -11,6 +11,7 @@ Schemper, "A solution to the problem of separation in logistic regression", Stat
 21, 2002.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -44,7 +45,9 @@ class Curve:
 
     @property
     def alpha_50(self) -> float:
-        """The learning rate that half of the runs survive."""
+        """The learning rate that half of the runs survive; infinite where all rates are alike."""
+        if not self.slope:
+            return math.inf
         return float(np.exp(-self.intercept / self.slope))
 
     def at(self, alpha: NDArray[np.float64] | float) -> NDArray[np.float64]:
