@@ -84,9 +84,9 @@ def by_adadamp(statement: str, dataset: str = FULL.dataset) -> Callable[[Scale],
     return lambda scale: claim.measured(adadamp_page.measured(scale, studies(scale)[dataset]))
 
 
-def flatter(words: str) -> Callable[[Scale], Verdict]:
-    """A criterion of the study of flatness on W = J at its large rate, by words in it."""
-    claim = next(claim for claim in flatness.OF_RATES[1] if words in claim.statement)
+def flatter(words: str, cell: int) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of flatness on W = J at one of its rates, by words in it."""
+    claim = next(claim for claim in flatness.OF_RATES[cell] if words in claim.statement)
     return lambda scale: claim.measured(flatness_page.measured(scale))
 
 
@@ -206,14 +206,16 @@ DPSGD = (
     Entry("... of the learners' covariance", as_well("gaussian", FASHION), "noise"),
     Entry("... of another run of DPSGD", as_well("twin", FASHION), "noise"),
     Entry("... a rate that follows DPSGD's α_e", as_well(MATCHED, FASHION), "noise"),
-    Entry(
-        "Its minimum is flatter at the same training loss: λ_max, α = 1",
-        flatter("λ_max"),
-        "flatness",
+    *(
+        Entry(f"{said}, α = {alpha}", flatter(words, cell), "flatness")
+        for cell, alpha in enumerate(("0.25", "1"))
+        for said, words in (
+            ("Its minimum is flatter at the same training loss: λ_max", "λ_max"),
+            ("... the trace", "trace"),
+            ("... and it generalises better there: test loss", "test loss"),
+            ("... test error", "test error"),
+        )
     ),
-    Entry("... the trace", flatter("trace"), "flatness"),
-    Entry("... and it generalises better there: test loss", flatter("test loss"), "flatness"),
-    Entry("... test error", flatter("test error"), "flatness"),
     Entry(
         "A transformer bears higher peaks after a short warm-up with DPSGD",
         by_language("With the shortest warm-up DPSGD"),
