@@ -17,7 +17,7 @@ from experiments.adadamp.page import measured
 from experiments.adadamp.pictures import pictures
 from experiments.adadamp.plan import runs
 from experiments.adadamp.size import FULL, IMAGES, PARTS, Size, studies
-from experiments.common.command import Options, each_part
+from experiments.common.command import Options, each_part, grow
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from gossip.errors import lookup, one_of
@@ -61,10 +61,10 @@ def _run(scale: Scale, size: Size, part: str, jobs: int) -> None:
     if part in COMPUTED:
         COMPUTED[part](size, scale.results)
         return
-    made = None
-    while (wanted := runs(part, size, rows.errors(scale, size))) != made:
-        sweep.run_all(wanted, scale.runs / size.name, jobs=jobs)
-        made = wanted
+    grow(
+        lambda: runs(part, size, rows.errors(scale, size)),
+        lambda wanted: sweep.run_all(wanted, scale.runs / size.name, jobs=jobs),
+    )
 
 
 def publish(scale: Scale) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.common.scale import FULL, Scale, smoke
+from gossip.config import Config
 from gossip.errors import UserError
 from gossip.runs import sweep
 
@@ -46,6 +47,14 @@ def each_part(options: Options, parts: Iterable[str], run: Callable[[Scale, str]
             run(scale, part)
 
     return guarded(command)
+
+
+def grow(plan: Callable[[], dict[str, Config]], make: Callable[[dict[str, Config]], None]) -> None:
+    """Make the runs of a plan that names more of them once some are there, as trials choose."""
+    made = None
+    while (wanted := plan()) != made:
+        make(wanted)
+        made = wanted
 
 
 def guarded(command: Callable[[], None]) -> int:

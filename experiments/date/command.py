@@ -11,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, guarded
+from experiments.common.command import Options, grow, guarded
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.date.cost import minutes
@@ -44,10 +44,11 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
         UserError: there is no such part, or a run failed.
     """
     one_of(dict.fromkeys(PARTS), part, "part")
-    size, made = study(scale), None
-    while (wanted := runs(part, size, errors(scale))) != made:
-        sweep.run_all(wanted, scale.runs / STUDY, jobs=jobs)
-        made = wanted
+    size, folder = study(scale), scale.runs / STUDY
+    grow(
+        lambda: runs(part, size, errors(scale)),
+        lambda wanted: sweep.run_all(wanted, folder, jobs=jobs),
+    )
 
 
 def publish(scale: Scale) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from experiments.common import kept
-from experiments.common.command import Options, each_part
+from experiments.common.command import Options, each_part, grow
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.fight import doubling, rows
@@ -47,10 +47,10 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
         _make(edge(size) if part == EDGE else doubling.runs(size), scale, jobs)
         return
     for cell in size.cells:
-        made = None
-        while (wanted := fight(cell, size, rows.errors(scale))) != made:
-            _make(wanted, scale, jobs)
-            made = wanted
+        grow(
+            lambda cell=cell: fight(cell, size, rows.errors(scale)),
+            lambda wanted: _make(wanted, scale, jobs),
+        )
 
 
 def _make(wanted: dict[str, Config], scale: Scale, jobs: int) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from experiments.common import kept
-from experiments.common.command import Options, each_part
+from experiments.common.command import Options, each_part, grow
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.methods import rows
@@ -47,11 +47,11 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
     if part == PART:
         network(scale)
         return
-    size, made = study(scale), None
-    while (wanted := runs(size, rows.losses(scale))) != made:
-        left = kept.missing(wanted, rows.read(scale))
-        sweep.run_all(left, scale.runs / STUDY, jobs=jobs)
-        made = wanted
+    size, folder = study(scale), scale.runs / STUDY
+    grow(
+        lambda: runs(size, rows.losses(scale)),
+        lambda wanted: sweep.run_all(kept.missing(wanted, rows.read(scale)), folder, jobs=jobs),
+    )
 
 
 def publish(scale: Scale) -> None:

@@ -110,10 +110,7 @@ class FlatOptimizer:
         """
         if self._looks_at_weights or self._skipping(gradients):
             return between(x, self.step(x, gradients, lr))
-        if self._is_sgd(lr):
-            assert (x.shape, x.dtype) == (gradients.shape, gradients.dtype)
-            return lambda base, out: torch.add(base, gradients, alpha=-float(lr), out=out)
-        return lambda base, out: self._advanced(out.copy_(base), gradients, lr)
+        return lambda base, out: self._from(base, out, gradients, lr)
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -222,10 +219,14 @@ class FlatOptimizer:
         return type(made) is torch.optim.SGD and not any(group[name] for name in more)
 
     def _stepped(self, x: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
+        return self._from(x, torch.empty_like(x), gradients, lr)
+
+    def _from(self, base: Tensor, out: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
+        """The weights `base` [rows, d], stepped, in `out`."""
         if self._is_sgd(lr):
-            assert (x.shape, x.dtype) == (gradients.shape, gradients.dtype)
-            return torch.add(x, gradients, alpha=-float(lr))
-        return self._advanced(x.clone(), gradients, lr)
+            assert (base.shape, base.dtype) == (gradients.shape, gradients.dtype)
+            return torch.add(base, gradients, alpha=-float(lr), out=out)
+        return self._advanced(out.copy_(base), gradients, lr)
 
     def _advanced(self, stepped: Tensor, gradients: Tensor, lr: "float | Tensor") -> Tensor:
         """The weights [rows, d], stepped where they are."""
