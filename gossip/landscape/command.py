@@ -15,7 +15,7 @@ from rich.table import Table
 
 from gossip.errors import UserError
 from gossip.landscape.measure import Landscape, Settings, measure
-from gossip.landscape.replicas import Replicas, at_losses, of_run
+from gossip.landscape.replicas import Replicas, at_losses, at_steps, of_run
 from gossip.storage.folder import find_runs, read_config, test_error, write_text
 from topologies.terminal import lossy_output
 
@@ -43,6 +43,8 @@ class Options:
     """Measure where the training loss of the mean model is for the first time at most so much, at
     one place for each level, instead of at the end: among the checkpoints of --checkpoint-every,
     of which --checkpoint-keep has to keep enough. Writes landscape-loss0.1.json and .png."""
+    at_step: tuple[int, ...] = ()
+    """Measure after so many steps, where there is a checkpoint. Writes landscape-step100.json."""
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     trust: Annotated[tuple[str, ...], tyro.conf.arg(metavar="model|dataset|loss|topology")] = ()
     """Options that config.toml may name as module:function: code that is then run."""
@@ -53,6 +55,7 @@ def landscape(
     settings: Settings | None = None,
     *,
     at_loss: Collection[float] = (),
+    at_step: Collection[int] = (),
     trust: Collection[str] = (),
     console: Console | None = None,
 ) -> list[Landscape]:
@@ -61,7 +64,8 @@ def landscape(
     Args:
         paths: run or study folders.
         settings: what is measured, and how finely.
-        at_loss: levels of the training loss, see `replicas.at_losses`; none: the newest checkpoint.
+        at_loss: levels of the training loss, see `replicas.at_losses`.
+        at_step: steps, see `replicas.at_steps`; without both it is the newest checkpoint.
         trust: options that a config may name as `module:function`.
         console: where the table goes; stdout by default.
 
@@ -74,13 +78,16 @@ def landscape(
     for level in at_loss:
         if not 0 < level < math.inf:
             raise UserError(f"at_loss={level:g}: give losses above 0")
+    for step in at_step:
+        if step < 1:
+            raise UserError(f"at_step={step}: give steps from 1 on")
     settings = settings or Settings()
     found: list[tuple[Path, Landscape]] = []
     folders = find_runs(paths)
     for k, folder in enumerate(folders, start=1):
         print(f"{k}/{len(folders)}  {folder}: curvature, sharpness, contours", file=sys.stderr)
         try:
-            for name, replicas in _places(folder, at_loss, settings, trust).items():
+            for name, replicas in _places(folder, at_loss, at_step, settings, trust).items():
                 start = time.perf_counter()
                 shown = measure(replicas, settings)
                 _write(folder / name, shown, settings, time.perf_counter() - start)
@@ -89,6 +96,8 @@ def landscape(
             raise UserError(f"{folder.name}: {error}") from error
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     console.print(table(found))
+    if settings.smoothed:
+        console.print(smoothed_table(found))
     return [shown for _, shown in found]
 
 
@@ -97,16 +106,29 @@ def at_level(level: float) -> str:
     return f"{NAME}-loss{level:g}"
 
 
+def after_step(step: int) -> str:
+    """Name of what is measured after a step, without its suffix."""
+    return f"{NAME}-step{step}"
+
+
 def _places(
-    folder: Path, at_loss: Collection[float], settings: Settings, trust: Collection[str]
+    folder: Path,
+    at_loss: Collection[float],
+    at_step: Collection[int],
+    settings: Settings,
+    trust: Collection[str],
 ) -> dict[str, Replicas]:
     """What is measured of a run, by the name of its files."""
-    if not at_loss:
+    if not at_loss and not at_step:
         return {NAME: of_run(folder, trust)}
-    there = at_losses(folder, at_loss, settings.samples, trust)
+    there = at_losses(folder, at_loss, settings.samples, trust) if at_loss else {}
+    after = at_steps(folder, at_step, trust) if at_step else {}
     for level in sorted(set(at_loss) - there.keys(), reverse=True):
         print(f"{folder}: no checkpoint with a training loss of {level:g}", file=sys.stderr)
-    return {at_level(level): there[level] for level in sorted(there, reverse=True)}
+    for step in sorted(set(at_step) - after.keys()):
+        print(f"{folder}: no checkpoint after {step} steps", file=sys.stderr)
+    levels = {at_level(level): there[level] for level in sorted(there, reverse=True)}
+    return levels | {after_step(step): after[step] for step in sorted(after)}
 
 
 def table(found: Sequence[tuple[Path, Landscape]]) -> Table:
@@ -117,6 +139,20 @@ def table(found: Sequence[tuple[Path, Landscape]]) -> Table:
         made.add_column(head, justify="left" if name == "run" else "right")
     for folder, shown in found:
         made.add_row(folder.name, *(_cell(shown, name) for name in list(_HEADS)[1:]))
+    return made
+
+
+def smoothed_table(found: Sequence[tuple[Path, Landscape]]) -> Table:
+    """A line for each average of the loss, see `smoothing.smoothed`."""
+    made = Table(header_style="bold", title="the loss averaged over places about w_a")
+    heads = ("run", "step", "over", "σ", "loss", "λ max", "over a step α g", "2 G/σ")
+    for head in heads:
+        made.add_column(head, justify="left" if head in ("run", "over") else "right")
+    for folder, shown in found:
+        for kind, of in shown.smoothed.items():
+            names = ("sigma", "loss", "lambda_max", "difference", "bound")
+            cells = (f"{of[name]:.3g}" for name in names)
+            made.add_row(folder.name, str(shown.step), kind, *cells)
     return made
 
 
@@ -135,7 +171,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 2 for a user's mistake."""
     try:
         options = parse(argv)
-        landscape(options.runs, options.settings, at_loss=options.at_loss, trust=options.trust)
+        landscape(
+            options.runs,
+            options.settings,
+            at_loss=options.at_loss,
+            at_step=options.at_step,
+            trust=options.trust,
+        )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from gossip.errors import UserError
 from gossip.landscape import planes, sharpness
 from gossip.landscape.curvature import ends, trace
 from gossip.landscape.replicas import Replicas
+from gossip.landscape.smoothing import smoothed
 from gossip.landscape.surface import Surface, training_loss
 from gossip.task import Task
 
@@ -37,6 +38,9 @@ class Settings:
     """Points of a contour on either axis, and of a line; 0 for numbers alone."""
     contours: bool = True
     """Whether there are contours, each of which takes grid times grid losses."""
+    smoothed: tuple[float, ...] = ()
+    """How smooth the loss is averaged over the learners' places, and over Gaussian ones of so many
+    times their variance's root, as in --smoothed 1 10; see Theorem 1 in the documentation."""
     seed: int = 0
     """Of all draws and directions; the same for all runs, so that they are compared on them."""
 
@@ -50,6 +54,9 @@ class Settings:
                 raise UserError(f"{name}={value:g}: give a length above 0")
         if self.grid != 0 and not 3 <= self.grid <= 501:
             raise UserError(f"grid={self.grid}: give 3 to 501 points, or 0 for none")
+        for scale in self.smoothed:
+            if not 0 < scale < math.inf:
+                raise UserError(f"smoothed={scale:g}: give multiples of sigma_w above 0")
         if self.seed < 0:
             raise UserError(f"seed={self.seed}: give 0 or more")
 
@@ -67,6 +74,8 @@ class Landscape:
     """By what they go through, where and the loss there."""
     contours: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By kind, the axes, the loss (a row for each y) and the learners' places."""
+    smoothed: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By what the loss is averaged over, see `smoothing.smoothed`."""
 
     def tables(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -83,6 +92,9 @@ def measure(replicas: Replicas, settings: Settings) -> Landscape:
     shown = Landscape(replicas.step, len(x), found)
     if settings.grid:
         shown.lines.update(_lines(surface, x, mean, settings))
+    if settings.smoothed:
+        scales, lr = settings.smoothed, replicas.lr
+        shown.smoothed.update(smoothed(surface, x, lr, scales, settings.seed))
     if settings.grid and settings.contours:
         shown.contours.update(_contours(surface, replicas.task, x, mean, settings))
     return shown

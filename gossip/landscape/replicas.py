@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from gossip.checkpoint import learners, newest, read
+from gossip.checkpoint import learners, newest, read, step_of
 from gossip.comm.stacked import Stacked
 from gossip.config import Compute, load
 from gossip.errors import UserError
@@ -24,6 +24,8 @@ class Replicas:
     x: Tensor
     """[n, d]; [1, d] of an algorithm whose learners share one model."""
     step: int
+    lr: float = 0.0
+    """alpha that the run's config names, before warm-up and decay."""
 
     @property
     def mean(self) -> Tensor:
@@ -41,8 +43,26 @@ def of_run(folder: Path, trusted: Collection[str] = ()) -> Replicas:
     Raises:
         UserError: it has no checkpoint, or one that is damaged or not of its config.
     """
-    kept, task = _kept(folder), _task(folder, trusted)
-    return _replicas(kept[0], task, folder)
+    kept, source = _kept(folder), _source(folder, trusted)
+    return source.replicas(kept[0])
+
+
+def at_steps(
+    folder: Path, steps: Collection[int], trusted: Collection[str] = ()
+) -> dict[int, Replicas]:
+    """The replicas after so many steps; a step without a checkpoint is left out.
+
+    Args:
+        folder: a run folder.
+        steps: as the checkpoints of --checkpoint-every have them.
+        trusted: as for `of_run`.
+
+    Raises:
+        UserError: as for `of_run`.
+    """
+    kept, source = _kept(folder), _source(folder, trusted)
+    found = (source.replicas(path) for path in reversed(kept) if step_of(path) in steps)
+    return {replicas.step: replicas for replicas in found}
 
 
 def at_losses(
@@ -62,13 +82,13 @@ def at_losses(
     Raises:
         UserError: as for `of_run`.
     """
-    kept, task = _kept(folder), _task(folder, trusted)
-    surface = training_loss(task, samples)
+    kept, source = _kept(folder), _source(folder, trusted)
+    surface = training_loss(source.task, samples)
     left, found = set(levels), dict[float, Replicas]()
     for path in reversed(kept):
         if not left:
             break
-        replicas = _replicas(path, task, folder)
+        replicas = source.replicas(path)
         loss = surface.loss(replicas.mean)
         found |= dict.fromkeys((level for level in left if loss <= level), replicas)
         left -= found.keys()
@@ -88,16 +108,25 @@ def _kept(folder: Path) -> list[Path]:
     return kept
 
 
-def _task(folder: Path, trusted: Collection[str]) -> Task:
-    """The task that the run's config names, on the CPU."""
+def _source(folder: Path, trusted: Collection[str]) -> "_Source":
+    """What the run's config says, on the CPU."""
     config = replace(load(folder / CONFIG, trusted), compute=Compute())
-    return prepare(config, Stacked(config.gossip.learners)).task
+    task = prepare(config, Stacked(config.gossip.learners)).task
+    return _Source(folder, task, config.rate.lr)
 
 
-def _replicas(path: Path, task: Task, folder: Path) -> Replicas:
-    """The replicas in a checkpoint."""
-    snapshot = read(path, range(learners(path)))
-    x = snapshot.rows.get("x", snapshot.shared.get("x"))
-    if x is None or x.ndim != 2 or x.shape[1] != task.d or x.dtype != task.dtype:
-        raise UserError(f"{path} keeps no models like that of {folder / CONFIG}")
-    return Replicas(task, x, snapshot.step)
+@dataclass(frozen=True)
+class _Source:
+    """A run whose checkpoints are read."""
+
+    folder: Path
+    task: Task
+    lr: float
+
+    def replicas(self, path: Path) -> Replicas:
+        """The replicas in a checkpoint."""
+        snapshot, task = read(path, range(learners(path))), self.task
+        x = snapshot.rows.get("x", snapshot.shared.get("x"))
+        if x is None or x.ndim != 2 or x.shape[1] != task.d or x.dtype != task.dtype:
+            raise UserError(f"{path} keeps no models like that of {self.folder / CONFIG}")
+        return Replicas(task, x, snapshot.step, self.lr)
