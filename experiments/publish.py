@@ -31,6 +31,8 @@ from experiments.noise import command as noise
 from experiments.noise import page as noise_page
 from experiments.rivals import command as rivals
 from experiments.rivals import page as rivals_page
+from experiments.smoothness import command as smoothness
+from experiments.smoothness import page as smoothness_page
 from experiments.time import command as time
 from experiments.time import page as time_page
 from topologies.terminal import lossy_output
@@ -44,6 +46,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "noise.csv": noise_page.write,
     "account.csv": account_page.write,
     "flatness.csv": flatness_page.write,
+    "smoothness.csv": smoothness_page.write,
     "language.csv": language_page.write,
     "methods.csv": methods_page.write,
     "fight.csv": fight_page.write,
@@ -68,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
         scale = options.scale()
         if not options.page:
             studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account)
-            for study in (*studies, flatness, language, methods, fight):
+            for study in (*studies, flatness, smoothness, language, methods, fight):
                 study.publish(scale)
             overview.publish(scale)
         dpsgd_page.write(scale)

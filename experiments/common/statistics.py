@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from gossip.errors import UserError
 
@@ -186,6 +186,40 @@ def bootstrap_difference(
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(value, float(found.low), float(found.high))
+
+
+def auc(larger: Sequence[float], smaller: Sequence[float], level: float = LEVEL) -> Estimate:
+    r"""P(a number of the first sample is larger than one of the second), ties counted half.
+
+    .. math:: \hat\theta = \frac{U}{mn}, \qquad |\hat\theta - \theta| \le z \sqrt{V(\theta)},
+        \qquad V(\theta) = \frac{\theta(1-\theta)}{mn} \Bigl(1 + \bigl(\tfrac{m+n}{2} - 1\bigr)
+        \Bigl(\frac{1-\theta}{2-\theta} + \frac{\theta}{1+\theta}\Bigr)\Bigr)
+
+    The interval is of the theta that meet the inequality, so it has a width at 0 and 1, too.
+    Numbers may be infinite.
+
+    Raises:
+        UserError: an empty sample, or a number that is NaN.
+
+    Reference: Newcombe, "Confidence intervals for an effect measure based on the Mann-Whitney
+    statistic. Part 2", Statistics in Medicine 25, 2006, method 5.
+    """
+    a, b = (np.asarray(sample, dtype=float) for sample in (larger, smaller))
+    if min(len(a), len(b)) < 1 or np.isnan(a).any() or np.isnan(b).any():
+        raise UserError("give two samples of at least one number each, and no NaN")
+    pairs = (a[:, None] > b) + 0.5 * (a[:, None] == b)
+    value, m, n = float(pairs.mean()), len(a), len(b)
+    z = float(stats.norm.ppf((1 + level) / 2))
+
+    def outside(theta: float) -> float:
+        spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
+        variance = theta * (1 - theta) / (m * n) * (1 + ((m + n) / 2 - 1) * spread)
+        return (value - theta) ** 2 - z**2 * variance
+
+    near = 1e-9  # at 0 and 1 the inequality is met with equality by the value itself
+    low = float(optimize.brentq(outside, 0.0, min(value, 1 - near))) if value > 0 else 0.0
+    high = float(optimize.brentq(outside, max(value, near), 1.0)) if value < 1 else 1.0
+    return Estimate(value, low, high)
 
 
 def _samples(

@@ -39,6 +39,8 @@ from experiments.noise import claims as noise_claims
 from experiments.noise import page as noise_page
 from experiments.rivals import claims as rivals_claims
 from experiments.rivals import page as rivals_page
+from experiments.smoothness import claims as smoothness_claims
+from experiments.smoothness import page as smoothness_page
 from experiments.time import claims as time_claims
 from experiments.time import page as time_page
 
@@ -66,6 +68,7 @@ PAGES = {
     "noise.md": (noise_page, noise_claims.CLAIMS),
     "account.md": (account_page, [*account_claims.RATES, *account_claims.NOISES, *SPREADS]),
     "flatness.md": (flatness_page, flatness_claims.CLAIMS),
+    "smoothness.md": (smoothness_page, smoothness_claims.CLAIMS),
     "language.md": (language_page, language_claims.CLAIMS),
     "fight.md": (fight_page, FIGHTS),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *chain(*network_claims.CLAIMS.values())]),

@@ -213,3 +213,27 @@ def test_a_grid_that_does_not_reach_both_sides_has_no_alpha_50():
 def test_what_has_no_estimate_is_refused(refused, complaint):
     with pytest.raises(UserError, match=complaint):
         refused()
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
+def test_the_interval_of_an_auc_covers_that_of_two_normals(shift):
+    """Of N(shift, 1) against N(0, 1) it is Phi(shift / sqrt 2)."""
+    truth, rng, draws = stats.norm.cdf(shift / math.sqrt(2)), np.random.default_rng(0), 400
+    found = [
+        statistics.auc(rng.standard_normal(12) + shift, rng.standard_normal(20))
+        for _ in range(draws)
+    ]
+    covered = sum(each.low <= truth <= each.high for each in found) / draws
+    assert 0.92 <= covered <= 0.99
+    assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.02)
+
+
+def test_an_auc_counts_pairs_and_has_an_interval_where_all_are_told_apart():
+    assert statistics.auc([1, 2, 3], [1, 2, 3]).value == 0.5
+    assert statistics.auc([math.inf, 2], [2, 0]).value == (2 + 1.5) / 4
+    apart, reverse = statistics.auc([3, 4, 5], [1, 2]), statistics.auc([1, 2], [3, 4, 5])
+    assert (apart.value, apart.high, reverse.value, reverse.low) == (1, 1, 0, 0)
+    assert 0.3 < apart.low < 0.5
+    assert reverse.high == pytest.approx(1 - apart.low)
+    with pytest.raises(UserError, match="NaN"):
+        statistics.auc([math.nan], [1])
