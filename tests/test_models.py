@@ -1,7 +1,9 @@
 """Which data the models take, how large they are, and that a gradient reaches all of them."""
 
 import inspect
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,10 +12,14 @@ from torch.func import functional_call
 from gossip.errors import UserError
 from gossip.models import MODELS, lenet
 from gossip.models.attention import Block
+from gossip.models.inverted import InvertedResidual
+from gossip.task import Task
+from tests.problems import ArraySamples
 
 DENSE = ("mlp", "softmax")
 TOKENS = ("word-lstm", "transformer")
-SEQUENCES = ("lstm", *TOKENS)
+FEATURES = ("lstm", "bilstm")
+SEQUENCES = (*FEATURES, *TOKENS)
 IMAGES = tuple(name for name in MODELS if name not in (*DENSE, *SEQUENCES))
 
 
@@ -29,7 +35,7 @@ def sample_of(name, batch=3):
     """Inputs that the model takes: [3, 12, 9] images, [12, 9] sequences or [5] tokens."""
     if name in TOKENS:
         return torch.arange(5 * batch).reshape(batch, 5) % 7
-    shape = (12, 9) if name == "lstm" else (3, 12, 9)
+    shape = (12, 9) if name in FEATURES else (3, 12, 9)
     return torch.randn(batch, *shape, generator=torch.Generator().manual_seed(0))
 
 
@@ -62,10 +68,11 @@ def test_what_is_no_image_is_refused_in_one_sentence(name, shape):
     )
 
 
+@pytest.mark.parametrize("name", FEATURES)
 @pytest.mark.parametrize("shape", [(64,), (), (1, 28, 28)])
-def test_lstm_refuses_what_is_no_sequence(shape):
-    with pytest.raises(UserError, match=r"^lstm needs sequences \(\[steps, features\]"):
-        MODELS["lstm"](shape, 10)
+def test_an_lstm_refuses_what_is_no_sequence(shape, name):
+    with pytest.raises(UserError, match=rf"^{name} needs sequences \(\[steps, features\]"):
+        MODELS[name](shape, 10)
 
 
 @pytest.mark.parametrize("name", TOKENS)
@@ -114,8 +121,17 @@ def test_an_unknown_activation_lists_the_known(name):
         # torchvision's counts for vgg11 and vgg11_bn without their heads.
         ("vgg", (3, 32, 32), 10, 9_220_480 + 512 * 10 + 10),
         ("vgg-bn", (3, 32, 32), 10, 9_220_480 + 2 * 2752 + 512 * 10 + 10),
+        # torchvision's counts for mobilenet_v2 and efficientnet_b0: strides have no parameters.
+        ("mobilenet", (3, 224, 224), 1000, 3_504_872),
+        ("efficientnet", (3, 224, 224), 1000, 5_288_548),
         ("cnn", (28, 28), 10, 39_546),
         ("lstm", (28, 28), 10, 4 * 128 * (28 + 128 + 2) + 128 * 10 + 10),
+        (
+            "bilstm",
+            (21, 40),
+            500,
+            2 * 4 * 64 * ((40 + 64 + 2) + (2 * 64 + 64 + 2)) + 32 * (2 * 64 + 1) + 500 * 33,
+        ),
         (
             "transformer",
             (64,),
@@ -171,7 +187,62 @@ def test_a_language_model_sees_its_window_up_to_the_token_alone(name):
     assert not torch.equal(model(changed)[:, 3:], model(tokens)[:, 3:])
 
 
-@pytest.mark.parametrize("name", ["vgg", "vgg-bn", "alexnet", "resnet18"])
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_of_stacked_learners_are_those_of_each_alone(name):
+    learners, batch = 2, 6
+    inputs = sample_of(name, learners * batch)
+    inputs = inputs if name in TOKENS else inputs.double()
+    labels = torch.arange(len(inputs)) % 7
+    samples = ArraySamples(inputs, inputs if name in TOKENS else labels)
+    task = Task(partial(small, name, inputs.shape[1:]), samples, samples, dtype=torch.float64)
+    x = torch.stack([task.init(seed) for seed in range(learners)])
+    drawn = samples.batch(np.arange(len(inputs)).reshape(learners, batch))
+    buffers = task.init_buffers(learners) if task.has_buffers else None
+    found = task.gradient(x, *drawn, buffers=buffers)
+    for k, (row, own, wanted) in enumerate(zip(x, *drawn, strict=True)):
+        model = small(name, inputs.shape[1:]).double()
+        nn.utils.vector_to_parameters(row, model.parameters())
+        loss = nn.functional.cross_entropy(model(own).flatten(0, -2), wanted.flatten())
+        loss.backward()
+        torch.testing.assert_close(found.losses[k], loss.detach(), rtol=1e-12, atol=0)
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+        torch.testing.assert_close(found.values[k], gradient, rtol=1e-9, atol=1e-12)
+        if buffers is not None:
+            running = [b.flatten() for b in model.buffers() if b.is_floating_point()]
+            torch.testing.assert_close(buffers[k], torch.cat(running), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_bidirectional_lstm_sees_its_whole_window_and_each_sample_by_itself(first):
+    torch.manual_seed(0)
+    model, x = small("bilstm", (5, 3)), torch.randn(2, 5, 3)
+    torch.testing.assert_close(model(x)[first:], model(x[first:]))
+    for step in (0, 4):
+        changed = x.clone()
+        changed[first, step] += 1
+        differs = (model(changed) != model(x)).any(dim=1)
+        assert differs.tolist() == [first == 0, first == 1]
+
+
+@pytest.mark.parametrize("side", [32, 8])
+@pytest.mark.parametrize(("name", "added"), [("mobilenet", 10), ("efficientnet", 9)])
+def test_inverted_residuals_halve_images_to_two_pixels_and_add_where_shapes_agree(
+    name, added, side
+):
+    model, sides = MODELS[name]((3, side, side), 10, width=8), []
+    blocks = [m for m in model if isinstance(m, InvertedResidual)]
+    for block in blocks:
+        block.register_forward_hook(lambda block, x, y: sides.append((block, *x, y)))
+    model(torch.randn(2, 3, side, side))
+    assert sides[-1][-1].shape == (2, 80, 2, 2)
+    assert sum(block.added for block in blocks) == added
+    for block, x, y in sides:
+        assert block.added == (x.shape == y.shape)
+
+
+@pytest.mark.parametrize(
+    "name", ["vgg", "vgg-bn", "alexnet", "resnet18", "mobilenet", "efficientnet"]
+)
 def test_deep_nets_tell_images_apart_before_any_training(name):
     torch.manual_seed(0)
     model = MODELS[name]((3, 32, 32), 10, width=16)

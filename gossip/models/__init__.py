@@ -10,7 +10,8 @@ from gossip.models.convolutional import cnn, lenet
 from gossip.models.deep import alexnet, vgg
 from gossip.models.dense import mlp, softmax
 from gossip.models.inputs import ACTIVATIONS
-from gossip.models.recurrent import lstm, word_lstm
+from gossip.models.inverted import efficientnet, mobilenet
+from gossip.models.recurrent import bilstm, lstm, word_lstm
 from gossip.models.residual import resnet18, resnet50
 
 __all__ = ["ACTIVATIONS", "MODELS", "lenet", "mlp", "softmax"]
@@ -26,7 +27,10 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "vgg-bn": partial(vgg, batch_norm=True),
     "resnet18": resnet18,
     "resnet50": resnet50,
+    "mobilenet": mobilenet,
+    "efficientnet": efficientnet,
     "lstm": lstm,
+    "bilstm": bilstm,
     "word-lstm": word_lstm,
     "transformer": transformer,
 }

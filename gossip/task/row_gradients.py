@@ -15,15 +15,13 @@ from gossip.errors import said
 from gossip.task import perceptrons
 from gossip.task.derivatives import gradients
 from gossip.task.layers import NORM, layer_squares
+from gossip.task.likeness import ROUNDINGS
 from gossip.task.linear import WeightFirst
 from gossip.task.row_model import Named, RowModel
 
 PERCEPTRONS, VMAP, LOOP = "perceptrons", "vmap", "loop"
 ROWS_AT_ONCE = 2**24
 """Numbers in the gradients of several learners that are held while a shared row is summed up."""
-
-ROUNDINGS = 64
-"""Of a row's largest number, by so many a layer's gradient may be off where it should be zero."""
 
 Loss = Callable[[Named, Tensor, Tensor], Tensor]
 """Named tensors, inputs and labels -> the mean loss, or one for each row."""
