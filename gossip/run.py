@@ -11,7 +11,7 @@ import tyro
 
 from gossip.comm.base import Communicator
 from gossip.comm.compressing import compressing
-from gossip.comm.connect import Make, choose
+from gossip.comm.connect import MakeCommunicator, choose
 from gossip.comm.shutdown.failure import ending_the_job
 from gossip.comm.shutdown.position import Position
 from gossip.comm.startup.environment import CutOffError, check_ours, leave, speaks
@@ -150,7 +150,7 @@ class Ending:
         return True
 
 
-def chosen(command: Command) -> Make:
+def chosen(command: Command) -> MakeCommunicator:
     """What makes the communicator that the options ask for."""
     gossip, device = command.options.gossip, place(command.options.compute.device)
     make = choose(gossip.backend, learners(command), str(device), WIRES.get(gossip.wire))

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator, Pending
 from gossip.compress import Operator, operator
@@ -45,7 +45,7 @@ def keys(seed: int, t: int, number: int, comm: Communicator) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Compressing:
+class CompressedMethod:
     """What methods with an option `compressor` have in common."""
 
     compressor: str
@@ -70,7 +70,7 @@ class Compressing:
 
 
 @dataclass(frozen=True)
-class _Compressed(Compressing, Method):
+class _Compressed(CompressedMethod, Method):
     """A method whose messages are payloads of an operator."""
 
     properties: ClassVar[Properties] = Properties(
@@ -164,7 +164,7 @@ class ChocoAtc(_Estimating):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, correct the estimates, go towards those of the neighbours."""
@@ -212,7 +212,7 @@ class ChocoAwc(ChocoAtc):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Send corrections of the estimates, compute the gradient, go towards the neighbours'."""
@@ -267,7 +267,7 @@ class Dcd(_Compressed):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Move by what others can be told of the step."""
@@ -315,7 +315,7 @@ class Ecd(Dcd):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Go from the estimates by the increment, tell where that leads."""
@@ -365,7 +365,7 @@ class DeepSqueeze(_Compressed):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, send it with what was left out before, go towards what the others send."""
@@ -432,7 +432,7 @@ class Beer(_Estimating):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Correct both estimates while the gradient is computed, track, follow the tracker."""

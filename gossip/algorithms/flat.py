@@ -19,13 +19,13 @@ from scipy.sparse import csr_array
 from gossip.comm.by_identity import ByIdentity
 from topologies.spectrum import DENSE
 
-Spread = Callable[[csr_array], float | None]
+FlatSpread = Callable[[csr_array], float | None]
 """W -> (1/n) sum f(lambda); None where the formula is not for this W."""
 LEAST_GAP = 1e-9
 """Between 1 and the other |lambda|; where one is 1, the variance grows for ever."""
 
 
-def spread(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Spread:
+def spread(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> FlatSpread:
     """The sum over eigenvalues, remembered for each W."""
 
     def of(w: csr_array) -> float | None:

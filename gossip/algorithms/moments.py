@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -64,7 +64,7 @@ class MixedState(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, then average weights and moments."""

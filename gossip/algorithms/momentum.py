@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
@@ -79,7 +79,7 @@ class QuasiGlobal(_Momentum):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step along gradient and momentum, average, take the difference into the momentum."""
@@ -125,7 +125,7 @@ class MixedMomentum(_Momentum):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step along the momentum, average both."""
@@ -178,7 +178,7 @@ class DecentLam(_Momentum):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, average, and carry on the whole of it."""
@@ -232,7 +232,7 @@ class MomentumTracking(_Momentum):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Average the weights meanwhile, follow the corrected momentum, average the rest of it."""

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import NO_ROWS, Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import NO_ROWS, Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.moments import averaged
 from gossip.algorithms.properties import Properties
@@ -139,7 +139,7 @@ class Outer(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step alone; then what the learners do together."""

@@ -35,7 +35,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class AllGather:
     """Every learner sends its row to every other, whatever W is, and waits for all of theirs."""
 
     rows: float = 1.0
@@ -89,7 +89,7 @@ class Every:
     """
 
     steps: int
-    phase: "Mix | Mean | Exchange | Partner | Late"
+    phase: "Mix | Mean | AllGather | Partner | Late"
     after: int = 0
     """Steps before the first of them is counted."""
 
@@ -106,7 +106,7 @@ class Until:
     phase: Mean
 
 
-Phase = Gradient | Mix | Mean | Exchange | Partner | Overlapped | Late | Pairwise | Every | Until
+Phase = Gradient | Mix | Mean | AllGather | Partner | Overlapped | Late | Pairwise | Every | Until
 Pattern = tuple[Phase, ...]
 """One step."""
 

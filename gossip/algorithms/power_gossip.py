@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, State, Step
 from gossip.algorithms.compressed import length
 from gossip.algorithms.derived import swaps
 from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
@@ -87,7 +87,7 @@ class PowerGossip(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, tell each neighbour of the directions in common, go towards it along them."""

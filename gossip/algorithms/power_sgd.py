@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Rate, Rows, State
+from gossip.algorithms.base import LearningRate, Rows, State
 from gossip.algorithms.compressed import length
 from gossip.algorithms.exchanged import Exchanged
 from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
@@ -96,7 +96,11 @@ class PowerSgd(Exchanged):
         return {"error": torch.zeros_like(x), "directions": q.repeat(len(x), 1)}
 
     def directed(
-        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+        self,
+        state: State[FlatOptimizer],
+        gradients: Gradients,
+        rate: LearningRate,
+        comm: Communicator,
     ) -> "tuple[Tensor, float | Tensor, Rows]":
         """Average the products with Q, then those with P."""
         direction, rows = self.agree(gradients.values, state, comm)

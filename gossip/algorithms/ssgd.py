@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -43,7 +43,7 @@ class Ssgd:
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Average the gradients of all learners, then one optimizer step; `w` plays no part."""

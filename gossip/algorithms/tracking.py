@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
@@ -53,7 +53,7 @@ class TrackingAwc(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Start both messages, compute the gradient, wait, follow the tracker."""
@@ -99,7 +99,7 @@ class TrackingAtc(TrackingAwc):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Average the trackers, follow them, average the weights."""
@@ -151,7 +151,7 @@ class TrackingSemi(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, then average weights and corrections with the neighbours."""

@@ -36,7 +36,7 @@ class Asked:
     """Until when (time.monotonic) it is waited for."""
 
 
-class Pairwise:
+class PairwiseRow:
     r"""A row of weights per process, averaged by pairs; nobody waits for anybody's lock.
 
     Process i sends its row w_i to j; a thread of j takes d = (w_j - w_i)/2 from its own row and

@@ -58,7 +58,7 @@ def train(
     check(study)
     comm, last = study.comm, study.steps - 1
     position, agreement = position or Position(), agreement or Unstopped(comm)
-    run = Run(study, algorithm, position, start)
+    run = AsynchronousRun(study, algorithm, position, start)
     live, outcome = run.live, run.live.outcome
     end_of_step = EndOfStep(study, live, agreement, record, keep)
 
@@ -84,7 +84,7 @@ def train(
     return outcome
 
 
-class Run:
+class AsynchronousRun:
     """A run, its learners and how far its trace is."""
 
     def __init__(

@@ -47,7 +47,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class CheckpointPart:
     """What one process writes of a checkpoint."""
 
     folder: Path
@@ -70,7 +70,7 @@ class Part:
         return self.folder / layout.partial(self.step, self.attempt)
 
 
-def write_part(part: Part) -> Content | None:
+def write_part(part: CheckpointPart) -> Content | None:
     """Write this process's part; then report it, or the failure, to process 0.
 
     Returns:
@@ -98,7 +98,7 @@ def write_part(part: Part) -> Content | None:
     return written
 
 
-def finish(part: Part, shared: Content | None) -> None:
+def finish(part: CheckpointPart, shared: Content | None) -> None:
     """Wait for all parts and complete the checkpoint; on process 0, whatever became of its part.
 
     Args:
@@ -122,7 +122,7 @@ def reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
-def _make(part: Part) -> None:
+def _make(part: CheckpointPart) -> None:
     """Make the folders, those of the checkpoints and of the run too if somebody removed them."""
     if not part.folder.is_dir():
         part.folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def _report_failure(path: Path, report: Report) -> None:
             path.touch()  # an empty file fits on a full disk
 
 
-def _wait(part: Part, *, failed: bool) -> list[Report]:
+def _wait(part: CheckpointPart, *, failed: bool) -> list[Report]:
     """The reports of all processes, but for this one if it has failed.
 
     Raises:
@@ -178,7 +178,7 @@ def _report(path: Path) -> Report:
         return Report(0, 0, None, f"{path.name}: {why}")
 
 
-def _complete(part: Part, reports: list[Report], shared: Content) -> None:
+def _complete(part: CheckpointPart, reports: list[Report], shared: Content) -> None:
     """Give the folder its manifest and its final name."""
     blocks = []
     for process, report in enumerate(reports):

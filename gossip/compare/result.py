@@ -11,7 +11,7 @@ from rich.console import Console
 
 from gossip.comm.connect import connect
 from gossip.compare import metrics, pictures, rows, table
-from gossip.compare.comparison import Comparison, Values
+from gossip.compare.comparison import Comparison, TunedValues
 from gossip.compare.plan import Cell, Entry, choose, entries, plan
 from gossip.config import Config, to_tables
 from gossip.errors import UserError
@@ -168,7 +168,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _missing(
-    comparison: Comparison, chosen: Mapping[Cell, Values], wanted: int, there: int
+    comparison: Comparison, chosen: Mapping[Cell, TunedValues], wanted: int, there: int
 ) -> str | None:
     """What is not finished, in words."""
     if comparison.tune and len(chosen) < len({e.cell for e in entries(comparison)}):

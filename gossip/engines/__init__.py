@@ -5,7 +5,7 @@ pass, and the parts' sums are added up (`gradient_sums`). So an update is a func
 samples: the number of workers, and who computes what, changes it by rounding only.
 """
 
-from gossip.engines.base import Engine, Part, parts, workers_for
+from gossip.engines.base import Engine, MicroBatch, parts, workers_for
 from gossip.engines.connect import connect
 from gossip.engines.here import Here
 from gossip.engines.problem import Arrays, Items, Problem
@@ -16,7 +16,7 @@ __all__ = [
     "Engine",
     "Here",
     "Items",
-    "Part",
+    "MicroBatch",
     "Problem",
     "Sums",
     "added",

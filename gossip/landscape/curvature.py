@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gossip.streams import LANDSCAPE, generator
 
-Product = Callable[[Tensor], Tensor]
+HessianProduct = Callable[[Tensor], Tensor]
 """v -> H v, both [d] float64, H symmetric."""
 
 TOLERANCE = 1e-3
@@ -32,7 +32,7 @@ SMALL = 8
 START, RADEMACHER = 0, 1
 
 
-class Mean(NamedTuple):
+class Estimate(NamedTuple):
     """An average over draws."""
 
     value: float
@@ -47,13 +47,13 @@ class Ends(NamedTuple):
     least: float
 
 
-def mean_of(draws: list[float]) -> Mean:
+def mean_of(draws: list[float]) -> Estimate:
     """Average and standard error."""
     error = float(np.std(draws, ddof=1)) / sqrt(len(draws)) if len(draws) > 1 else nan
-    return Mean(float(np.mean(draws)), error)
+    return Estimate(float(np.mean(draws)), error)
 
 
-def ends(product: Product, d: int, seed: int) -> Ends:
+def ends(product: HessianProduct, d: int, seed: int) -> Ends:
     """The ends of the spectrum of a symmetric matrix [d, d].
 
     Args:
@@ -68,7 +68,7 @@ def ends(product: Product, d: int, seed: int) -> Ends:
     return Ends(_end(product, d, seed, "LA"), _end(product, d, seed, "SA"))
 
 
-def _end(product: Product, d: int, seed: int, which: str) -> float:
+def _end(product: HessianProduct, d: int, seed: int, which: str) -> float:
     operator = LinearOperator(
         (d, d), matvec=lambda v: product(torch.from_numpy(v.reshape(-1))).numpy(), dtype=np.float64
     )
@@ -81,7 +81,7 @@ def _end(product: Product, d: int, seed: int, which: str) -> float:
     return float(found[0])
 
 
-def trace(product: Product, d: int, draws: int, seed: int) -> Mean:
+def trace(product: HessianProduct, d: int, draws: int, seed: int) -> Estimate:
     """Hutchinson's estimate; exact at every draw where H is diagonal.
 
     Args:

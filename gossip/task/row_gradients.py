@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 2**24
 ROUNDINGS = 64
 """Of a row's largest number, by so many a layer's gradient may be off where it should be zero."""
 
-Loss = Callable[[Named, Tensor, Tensor], Tensor]
+NamedLoss = Callable[[Named, Tensor, Tensor], Tensor]
 """Named tensors, inputs and labels -> the mean loss, or one for each row."""
 
 
@@ -152,7 +152,7 @@ class RowGradients:
     ) -> Gradients:
         values = x.new_empty(x.shape) if out is None else out
         views = zip(self.model.views(x), self.model.views(values), strict=True)
-        rows = dict(zip(self.model.trained, starmap(perceptrons.Rows, views), strict=True))
+        rows = dict(zip(self.model.trained, starmap(perceptrons.ParameterRows, views), strict=True))
         model = self.model
         losses = perceptrons.gradient(model.module, model.of_logits, rows, inputs, labels, scale)
         return Gradients(values if scale is None else values.div_(scale), losses)
@@ -227,7 +227,7 @@ class RowGradients:
                     return False
         return True
 
-    def _compiled(self, loss: Loss) -> Loss:
+    def _compiled(self, loss: NamedLoss) -> NamedLoss:
         """`loss`, its forward and backward passes by torch.compile if that is wanted.
 
         A gradient of one learner took 0.84 of the time for ResNet-18 (batch 8; 50 s to compile),

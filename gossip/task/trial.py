@@ -18,7 +18,7 @@ from gossip.task.building import cannot_take, logits
 from gossip.task.layers import NORM
 from gossip.task.likeness import alike, differ, unlike
 from gossip.task.loss import cross_entropy, refuse_no_mean
-from gossip.task.overrun import FAULT, Watch
+from gossip.task.overrun import FAULT, OverrunDetector
 
 SAMPLES = 4
 """In a trial's batch."""
@@ -106,7 +106,7 @@ class _Tried:
             Whether there are convolutions that would overrun, with their channels innermost.
         """
         self._model.eval()
-        with torch.no_grad(), seeded(SEED, inputs.device), Watch() as watch:
+        with torch.no_grad(), seeded(SEED, inputs.device), OverrunDetector() as watch:
             self._logits(inputs, labels)
         self.undo()
         if watch.overruns:

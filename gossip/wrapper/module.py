@@ -19,7 +19,7 @@ from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
 from gossip.wrapper.mesh import Meshed, longest
-from gossip.wrapper.methods import Method, check, method
+from gossip.wrapper.methods import MethodOrder, check, method
 from gossip.wrapper.options import (
     agree_on_call,
     agree_on_options,
@@ -197,7 +197,9 @@ class Gossip(nn.Module):
         self._buffers_policy = buffers
         way = comm if packing is None else compressing(comm, packing)
         self._exchange = Exchange(way, flat, chosen, mix_every, packing)
-        mixing = Method(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
+        mixing = (
+            MethodOrder(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
+        )
         self._rounds = Rounds(
             flat,
             mixing,

@@ -22,7 +22,7 @@ Loss = Callable[[nn.Module, Any], Tensor]
 """(module, batch) -> the mean loss over the samples of the batch, a scalar."""
 
 
-class Probe(NamedTuple):
+class ProbeBatches(NamedTuple):
     """What g is measured on."""
 
     batches: Iterable[Any]
@@ -50,7 +50,7 @@ class Replay:
         self._module, self._loss = module, loss
         self.weights = weights
 
-    def gradient(self, row: Tensor, probe: Probe, comm: Communicator) -> MeanModelGradient:
+    def gradient(self, row: Tensor, probe: ProbeBatches, comm: Communicator) -> MeanModelGradient:
         r"""The gradient at `row` [d] over all learners' probes, of S batches b_i. Collective.
 
         .. math::
@@ -91,7 +91,7 @@ class Replay:
         sums = self._sums(row, batches)
         return comm.mean((sums.gradient / max(sums.samples, 1)).unsqueeze(0))
 
-    def _sums(self, row: Tensor, batches: Iterable[Any]) -> "Sums":
+    def _sums(self, row: Tensor, batches: Iterable[Any]) -> "ProbeSums":
         gradient, loss, samples, squares, groups = torch.zeros_like(row), 0.0, 0, 0.0, 0
         slots = self.weights.slots.values()
         with self.standing_at(row):
@@ -103,7 +103,7 @@ class Replay:
                 loss += count * float(value.detach())
                 squares += count * float(own @ own)
                 samples, groups = samples + count, groups + 1
-        return Sums(gradient, loss, samples, squares, groups)
+        return ProbeSums(gradient, loss, samples, squares, groups)
 
     def value(self, batch: Any) -> Tensor:
         """The loss of a batch.
@@ -162,7 +162,7 @@ def _no_autocast(rows: Iterable[Tensor]) -> Iterator[None]:
         yield
 
 
-class Sums(NamedTuple):
+class ProbeSums(NamedTuple):
     """Sums over the samples of one learner."""
 
     gradient: Tensor

@@ -12,7 +12,7 @@ from gossip.wrapper.stopwatch import Stopwatch
 from gossip.wrapper.weights import Weights
 
 
-class Seen(NamedTuple):
+class StepCopy(NamedTuple):
     """Step t of this learner, rows being [1, d]: what `gossip.monitor.Moment` is made of.
 
     Of a learner of several processes the part that is here, as `Weights.once` gives it.
@@ -62,7 +62,7 @@ class Watch:
         self._rates: list[tuple[float, int]] = []
         self.batches: dict[int, list[Any]] = {}
         """Mini-batches of steps that are not over, where they are known."""
-        self.seen: Seen | None = None
+        self.seen: StepCopy | None = None
         """The step copied last; whoever has measured it sets None."""
 
     def is_due(self, t: int) -> bool:
@@ -111,7 +111,7 @@ class Watch:
         samples = sum(count for _, count in self._rates)
         lr = sum(rate * count for rate, count in self._rates) / samples if samples else 0.0
         once = self._weights.once
-        self.seen = Seen(
+        self.seen = StepCopy(
             self._t,
             lr,
             joined(once(self._x)),

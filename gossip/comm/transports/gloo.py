@@ -21,7 +21,7 @@ from gossip.comm.startup.machine import machine
 from gossip.comm.startup.rendezvous import MEETING_SECONDS, end_job, store
 from gossip.comm.transports.blocks import Blocks, Finish
 from gossip.comm.transports.edge_colouring import Edge, edges, rounds
-from gossip.comm.transports.message_plan import Call, Plan
+from gossip.comm.transports.message_plan import Call, MessagePlan
 
 POLL_SECONDS = 0.01
 FOR_EVER = timedelta(days=365)
@@ -78,7 +78,7 @@ class Gloo(Blocks):
         """The group of torch.distributed that sends such a tensor."""
         return self._group
 
-    def _planned(self, w: csr_array) -> Plan:
+    def _planned(self, w: csr_array) -> MessagePlan:
         """The messages of a matrix: whose rows this process reads, receives and sends."""
         plan = super()._planned(w)
         turn = rounds(edges(w, self._local)) if plan.far or plan.sends else {}
@@ -91,7 +91,7 @@ class Gloo(Blocks):
         ]
         return replace(plan, calls=[call for _, call in sorted(calls)])
 
-    def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+    def _exchange(self, plan: MessagePlan, rows: Tensor, arrivals: Tensor) -> Finish:
         """Start the messages of a plan, each with the tag of its row and mix; see `Blocks`."""
         self._mixes += 1
         base = self._mixes % TAGS * self.n
@@ -113,7 +113,9 @@ class Gloo(Blocks):
 
         return finish
 
-    def _start(self, call: Call, plan: Plan, rows: Tensor, arrivals: Tensor, base: int) -> Any:
+    def _start(
+        self, call: Call, plan: MessagePlan, rows: Tensor, arrivals: Tensor, base: int
+    ) -> Any:
         """Start a message."""
         if call.is_send:
             k, process = plan.sends[call.number]
