@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gossip.errors import UserError, lookup
-from gossip.keyvalue import converted, parse_options
+from gossip.keyvalue import parse_options, typed_options
 from gossip.streams import STRAGGLER, generator
 from topologies.arrays import map_npy
 from topologies.texts import decoded, table_lines
@@ -91,7 +91,7 @@ def make(name: str, options: Sequence[str], *, n: int, seed: int) -> Straggler:
     """
     build = lookup(STRAGGLERS, name, "straggler model")
     given = parse_options(options, "straggler")
-    return build(Disturbed(n, seed), **converted(f"straggler {name}", build, given))
+    return build(Disturbed(n, seed), **typed_options(f"straggler {name}", build, given))
 
 
 def delay(straggler: Straggler, hosted: range, t: int, seconds: float) -> float:

@@ -21,7 +21,7 @@ from experiments.bench.size import Size
 from experiments.bench.variants import sent_by_mean
 from experiments.bench.workload import CLASSES, SHAPE, few
 from gossip.comm.base import Communicator
-from gossip.engines import Arrays, Engine, Here, MicroBatch, Problem, parts
+from gossip.engines import ArraySamples, Engine, Here, MicroBatch, Problem, parts
 from gossip.engines.extras import extra
 from gossip.models import mlp
 
@@ -154,4 +154,4 @@ def problem_of(widths: tuple[int, ...]) -> Problem:
     data = few()
     inputs = data.train_inputs.astype(np.float32) / 255
     module = mlp(SHAPE, CLASSES, widths=widths)
-    return Problem(module, nn.CrossEntropyLoss(), Arrays(inputs, data.train_labels))
+    return Problem(module, nn.CrossEntropyLoss(), ArraySamples(inputs, data.train_labels))

@@ -147,7 +147,7 @@ def _extend(
 ) -> None:
     """Add a phase of step t to all programs."""
     match phase:
-        case phases.Gradient():
+        case phases.LocalGradient():
             for program, c in zip(programs, made.compute.at(t), strict=True):
                 program.append(["sleep", float(c)])
         case phases.Mix():

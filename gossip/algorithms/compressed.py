@@ -101,7 +101,7 @@ class _Compressed(CompressedMethod, Method):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A payload's share of a row, after the gradient."""
-        return (phases.Gradient(), phases.Mix(self.share))
+        return (phases.LocalGradient(), phases.Mix(self.share))
 
     def payload_bytes(self, d: int, itemsize: int) -> int:
         """Sent along each edge in a step."""
@@ -205,7 +205,7 @@ class ChocoAwc(ChocoAtc):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """The payload's share of a row."""
-        return (phases.Overlapped(phases.Mix(self.share), phases.Gradient()),)
+        return (phases.Overlapped(phases.Mix(self.share), phases.LocalGradient()),)
 
     def step(
         self,
@@ -413,7 +413,7 @@ class Beer(_Estimating):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """The payloads' share of a row."""
-        return (phases.Overlapped(phases.Mix(self.share), phases.Gradient()),)
+        return (phases.Overlapped(phases.Mix(self.share), phases.LocalGradient()),)
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of anybody, and no gradient yet: v becomes the first one."""

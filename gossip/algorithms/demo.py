@@ -77,7 +77,7 @@ class DeMo(Exchanged):
     def pattern(self) -> phases.Pattern:
         """A gradient, and coefficients for everybody."""
         d = length(self.optimizer().layers)
-        return (phases.Gradient(), phases.AllGather(self.payload_bytes(d, 4) / (4 * d)))
+        return (phases.LocalGradient(), phases.AllGather(self.payload_bytes(d, 4) / (4 * d)))
 
     def payload_bytes(self, d: int, itemsize: int) -> int:
         """Sent to each of the others in a step."""

@@ -49,7 +49,7 @@ class D2(Method):
     learning", 2019, arXiv 1702.05122.
     """
 
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
 
     lazy: str = "auto"
     """auto, or off."""

@@ -36,7 +36,7 @@ class Dpsgd:
 
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
-    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.Gradient()),)
+    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.LocalGradient()),)
     flat_spread: ClassVar[flat.FlatSpread] = flat.awc
 
     optimizer: Callable[[], FlatOptimizer]
@@ -80,7 +80,7 @@ class DpsgdAtc:
 
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
     flat_spread: ClassVar[flat.FlatSpread] = flat.atc
 
     optimizer: Callable[[], FlatOptimizer]

@@ -104,7 +104,7 @@ class Ef21(CompressedMethod, Exchanged):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and a payload for everybody."""
-        return (phases.Gradient(), phases.AllGather(share_of_row(self.operator)))
+        return (phases.LocalGradient(), phases.AllGather(share_of_row(self.operator)))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of anybody."""

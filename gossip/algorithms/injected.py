@@ -81,7 +81,7 @@ class Injected(Method):
             return Ssgd.pattern
         if self.noise == TWIN_NOISE:
             own = (phases.Mean(), phases.Mean(0, numbers=2))
-            return (*own, *Ssgd.pattern, phases.Gradient())
+            return (*own, *Ssgd.pattern, phases.LocalGradient())
         return (*NOISES[self.noise].pattern, *Ssgd.pattern)
 
     def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:

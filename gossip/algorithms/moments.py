@@ -57,7 +57,7 @@ class MixedState(Method):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A row, and one for each quantity, after the gradient."""
-        return (phases.Gradient(), phases.Mix(1 + self.optimizer().kept_per_weight))
+        return (phases.LocalGradient(), phases.Mix(1 + self.optimizer().kept_per_weight))
 
     def step(
         self,

@@ -60,7 +60,7 @@ class QuasiGlobal(_Momentum):
     properties: ClassVar[Properties] = Properties(
         own_momentum=True, one_rate=True, leaves_out=False
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
 
     mu: float = 0.9
     """mu, in [0, 1]."""
@@ -118,7 +118,7 @@ class MixedMomentum(_Momentum):
     """
 
     properties: ClassVar[Properties] = Properties(own_momentum=True, leaves_out=False)
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(2))
 
     def step(
         self,
@@ -171,7 +171,7 @@ class DecentLam(_Momentum):
         one_rate=True,
         leaves_out=False,
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
 
     def step(
         self,
@@ -219,7 +219,7 @@ class MomentumTracking(_Momentum):
         columns="always", own_momentum=True, leaves_out=False, rounds=False
     )
     pattern: ClassVar[phases.Pattern] = (
-        phases.Overlapped(phases.Mix(), phases.Gradient()),
+        phases.Overlapped(phases.Mix(), phases.LocalGradient()),
         phases.Mix(),
     )
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gossip.algorithms.base import Algorithm
 from gossip.errors import UserError, suggestion
-from gossip.keyvalue import converted, parse_options
+from gossip.keyvalue import parse_options, typed_options
 from gossip.optim import FlatOptimizer
 from topologies.options import option_names
 
@@ -44,7 +44,7 @@ class WithOptions:
     def __call__(self, optimizer: MakeOptimizer, settings: AlgorithmSettings) -> Algorithm:
         """The method with the options that are its own."""
         own = {key: text for key, text in settings.options.items() if key in self.options}
-        values = converted(f"algorithm {self._name}", self._kind, own)
+        values = typed_options(f"algorithm {self._name}", self._kind, own)
         if SEED in option_names(self._kind):
             values[SEED] = settings.seed
         return self._kind(optimizer, **values)

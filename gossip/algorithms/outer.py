@@ -121,7 +121,7 @@ class Outer(Method):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes an average."""
-        return (phases.Gradient(), phases.Every(self.every, self._average))
+        return (phases.LocalGradient(), phases.Every(self.every, self._average))
 
     @property
     def _average(self) -> phases.Mean:
@@ -290,7 +290,7 @@ class PostLocal(Outer):
     def pattern(self) -> phases.Pattern:
         """A gradient, and an average of gradients or sometimes of weights."""
         rounds = phases.Every(self.every, self._average, after=self.after)
-        return (phases.Gradient(), phases.Until(self.after, phases.Mean()), rounds)
+        return (phases.LocalGradient(), phases.Until(self.after, phases.Mean()), rounds)
 
     def direction(self, gradients: Tensor, t: int, comm: Communicator) -> Tensor:
         """The mean gradient in the beginning, then the learner's own."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Gradient:
+class LocalGradient:
     """Every learner computes its gradient."""
 
 
@@ -55,7 +55,7 @@ class Overlapped:
     """Messages leave at once and travel while something is computed; it ends with the later."""
 
     first: "Mix | Mean"
-    second: Gradient
+    second: LocalGradient
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ class Until:
     phase: Mean
 
 
-Phase = Gradient | Mix | Mean | AllGather | Partner | Overlapped | Late | Pairwise | Every | Until
+Phase = (
+    LocalGradient | Mix | Mean | AllGather | Partner | Overlapped | Late | Pairwise | Every | Until
+)
 Pattern = tuple[Phase, ...]
 """One step."""
 

@@ -42,7 +42,7 @@ class Sgp(Method):
     """
 
     properties: ClassVar[Properties] = Properties(columns="any", rounds=False)
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(numbers=1))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(numbers=1))
 
     def start(self, x: Tensor) -> Rows:
         """Begin with omega = 1."""
@@ -91,7 +91,7 @@ class PushDiging(Method):
     properties: ClassVar[Properties] = Properties(
         columns="any", leaves_out=False, rounds=False, steers=True
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2, numbers=1))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(2, numbers=1))
 
     def start(self, x: Tensor) -> Rows:
         """Begin with omega = 1, and no gradient yet: y becomes the first one."""

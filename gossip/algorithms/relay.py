@@ -46,7 +46,7 @@ class Relay(Method):
     properties: ClassVar[Properties] = Properties(
         columns="always", symmetric=True, static=True, tree=True, rounds=False
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(numbers=1))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(numbers=1))
     later: ClassVar[tuple[str, ...]] = ("heard",)
     """What it keeps from its first step on, in a shape that follows from the tree."""
 

@@ -74,7 +74,7 @@ class SparseLoCo(CompressedMethod, Outer):
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes a payload for everybody."""
         payload = phases.AllGather(share_of_row(self.operator))
-        return (phases.Gradient(), phases.Every(self.every, payload))
+        return (phases.LocalGradient(), phases.Every(self.every, payload))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing has been left out."""
@@ -145,7 +145,7 @@ class Sparta(Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and an average of some coordinates."""
-        return (phases.Gradient(), phases.Every(self.every, phases.Mean(self.share)))
+        return (phases.LocalGradient(), phases.Every(self.every, phases.Mean(self.share)))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is kept."""

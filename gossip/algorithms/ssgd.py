@@ -29,7 +29,7 @@ class Ssgd:
 
     shared: ClassVar[bool] = True
     properties: ClassVar[Properties] = Properties()
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mean())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mean())
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""

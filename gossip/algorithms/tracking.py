@@ -42,7 +42,7 @@ class TrackingAwc(Method):
     properties: ClassVar[Properties] = Properties(
         columns="always", leaves_out=False, rounds=False, steers=True
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(2), phases.Gradient()),)
+    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(2), phases.LocalGradient()),)
 
     def start(self, x: Tensor) -> Rows:
         """No gradient yet: y becomes the first one."""
@@ -92,7 +92,7 @@ class TrackingAtc(TrackingAwc):
     optimization under uncoordinated constant stepsizes", 2015; Di Lorenzo, Scutari, "NEXT", 2016.
     """
 
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(), phases.Mix())
 
     def step(
         self,
@@ -140,7 +140,7 @@ class TrackingSemi(Method):
     """
 
     properties: ClassVar[Properties] = Properties(columns="always", rounds=False)
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(2))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing to correct yet."""

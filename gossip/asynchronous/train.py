@@ -55,7 +55,7 @@ def train(
         UserError: the rule needs norms of all learners; `start` is of another run; or as
             `Processes`.
     """
-    check(study)
+    check_study(study)
     comm, last = study.comm, study.steps - 1
     position, agreement = position or Position(), agreement or Unstopped(comm)
     run = AsynchronousRun(study, algorithm, position, start)
@@ -161,7 +161,7 @@ def _has_row(study: Study, t: int) -> bool:
     return t % study.config.monitoring.monitor_every == 0 or t == study.steps - 1
 
 
-def check(study: Study) -> None:
+def check_study(study: Study) -> None:
     """Refuse what asynchronous learners cannot have.
 
     Raises:

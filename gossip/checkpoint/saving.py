@@ -27,7 +27,7 @@ from gossip.checkpoint.files import (
     write_tensors,
 )
 from gossip.checkpoint.manifest import FORMAT, Block, Manifest, render
-from gossip.checkpoint.reading import check
+from gossip.checkpoint.reading import verify
 from gossip.errors import UserError
 from gossip.storage import names
 
@@ -80,7 +80,7 @@ def write_part(part: CheckpointPart) -> Content | None:
         OSError, NotKeptError: it could not be written; as little as possible is left of it.
     """
     block = part.partial / layout.block(part.process)
-    report = part.partial / layout.report(part.process)
+    report = part.partial / layout.report_file(part.process)
     shared = part.partial / layout.SHARED
     ends = part.hosted.start, part.hosted.stop - 1
     try:
@@ -152,7 +152,7 @@ def _wait(part: CheckpointPart, *, failed: bool) -> list[Report]:
     while True:
         for process in sorted(missing):
             with suppress(FileNotFoundError):
-                reports[process] = _report(part.partial / layout.report(process))
+                reports[process] = _report(part.partial / layout.report_file(process))
         missing -= reports.keys()
         if not missing:
             break
@@ -189,12 +189,12 @@ def _complete(part: CheckpointPart, reports: list[Report], shared: Content) -> N
     manifest = Manifest(FORMAT, part.step, part.n, blocks, shared, json.loads(part.facts))
     write(part.partial / names.MANIFEST, [render(manifest)])
     for process in range(part.processes):
-        (part.partial / layout.report(process)).unlink()
+        (part.partial / layout.report_file(process)).unlink()
     sync_folder(part.partial)
     final = part.folder / names.step_folder(part.step)
     if final.exists():
         try:
-            check(final)
+            verify(final)
         except UserError:
             layout.remove_complete(final, part.step)
         else:

@@ -51,10 +51,10 @@ def connect(
         UserError: no such backend; it does not fit how this process was started, or is missing
             here; the processes do not divide n; MPI is not the one whose mpirun was used.
     """
-    return choose(backend, n, device, wire)()
+    return choose_backend(backend, n, device, wire)()
 
 
-def choose(
+def choose_backend(
     backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None" = None
 ) -> MakeCommunicator:
     """What makes the communicator; see `connect`, whose mistakes are found here.

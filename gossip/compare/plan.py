@@ -56,7 +56,8 @@ def entries(
 
     Args:
         comparison: what is compared.
-        chosen: values by cell, of `choose`; None: the trials alone, or without --tune all runs.
+        chosen: values by cell, of `choose_values`; None: the trials alone, or without --tune
+            all runs.
 
     Raises:
         UserError: a config that cannot be run.
@@ -87,7 +88,7 @@ def trial_seeds(comparison: Comparison) -> tuple[int, ...]:
     return (comparison.tune_seeds or comparison.seeds[:1]) if comparison.tune else ()
 
 
-def choose(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, TunedValues]:
+def choose_values(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, TunedValues]:
     """The values of each cell all of whose trials are there: lowest final validation error.
 
     Fewer diverged trials come first, then the mean error of the others over the tuning seeds, then

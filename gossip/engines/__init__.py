@@ -6,13 +6,13 @@ samples: the number of workers, and who computes what, changes it by rounding on
 """
 
 from gossip.engines.base import Engine, MicroBatch, parts, workers_for
-from gossip.engines.connect import connect
+from gossip.engines.connect import as_engine
 from gossip.engines.here import Here
-from gossip.engines.problem import Arrays, Items, Problem
+from gossip.engines.problem import ArraySamples, Items, Problem
 from gossip.engines.sums import Sums, added, gradient_sums, loss_sums
 
 __all__ = [
-    "Arrays",
+    "ArraySamples",
     "Engine",
     "Here",
     "Items",
@@ -20,7 +20,7 @@ __all__ = [
     "Problem",
     "Sums",
     "added",
-    "connect",
+    "as_engine",
     "gradient_sums",
     "loss_sums",
     "parts",

@@ -18,7 +18,7 @@ from skorch.callbacks import EpochTimer, PassthroughScoring
 from skorch.dataset import Dataset
 from torch import Tensor, nn
 
-from gossip.engines import Engine, MicroBatch, Problem, connect, parts, workers_for
+from gossip.engines import Engine, MicroBatch, Problem, as_engine, parts, workers_for
 from gossip.errors import UserError, said
 from gossip.estimators import picture
 from gossip.estimators.course import Course, Update, epoch
@@ -284,7 +284,7 @@ class DampedNet(NeuralNet):
         start = time.perf_counter()
         self.epochs_asked_ = epochs
         check_workers(self.min_workers, self.max_workers, self.grads_per_worker)
-        self._engine: Engine = connect(self.engine, self.min_workers)
+        self._engine: Engine = as_engine(self.engine, self.min_workers)
         try:
             self.notify("on_train_begin", X=X, y=y)
             try:

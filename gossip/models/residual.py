@@ -55,7 +55,9 @@ def resnet18(input_shape: tuple[int, ...], num_classes: int, *, width: int = 64)
 
     Reference: He et al., "Deep residual learning for image recognition", 2016.
     """
-    return _resnet("resnet18", input_shape, num_classes, width, Stages(_basic, 1, (2, 2, 2, 2)))
+    return _resnet(
+        "resnet18", input_shape, num_classes, width, ResidualPlan(_basic, 1, (2, 2, 2, 2))
+    )
 
 
 def resnet50(input_shape: tuple[int, ...], num_classes: int, *, width: int = 64) -> nn.Module:
@@ -72,11 +74,11 @@ def resnet50(input_shape: tuple[int, ...], num_classes: int, *, width: int = 64)
     Reference: He et al., "Deep residual learning for image recognition", 2016.
     """
     return _resnet(
-        "resnet50", input_shape, num_classes, width, Stages(_bottleneck, 4, (3, 4, 6, 3))
+        "resnet50", input_shape, num_classes, width, ResidualPlan(_bottleneck, 4, (3, 4, 6, 3))
     )
 
 
-class Stages(NamedTuple):
+class ResidualPlan(NamedTuple):
     """What tells one residual network from another."""
 
     block: Callable[[int, int, int], Residual]
@@ -87,7 +89,7 @@ class Stages(NamedTuple):
 
 
 def _resnet(
-    name: str, input_shape: tuple[int, ...], num_classes: int, width: int, plan: Stages
+    name: str, input_shape: tuple[int, ...], num_classes: int, width: int, plan: ResidualPlan
 ) -> nn.Module:
     channels, _, _ = image_shape(name, input_shape)
     layers = [with_channels(input_shape), *_normed(channels, width, 3), nn.ReLU()]

@@ -10,7 +10,7 @@ from gossip.rates.base import RateContext
 from gossip.rates.decay import Decay
 
 
-def follow(context: RateContext, run: str, *, window: int = 1) -> Decay:
+def follow_trace(context: RateContext, run: str, *, window: int = 1) -> Decay:
     r"""The recorded alpha_e of a run as a factor of the base rate: their product is alpha_e.
 
     .. math::

@@ -61,7 +61,7 @@ class Recorder:
         self._best: dict[str, tuple[float, int]] = {}
         self._initial_loss: float | None = None
         self._newest: dict[str, float] = {}
-        self._facts = run_folder.facts() if self._writes else {}
+        self._facts = run_folder.provenance() if self._writes else {}
         self._trackers: list[Tracking] = []
         self._certificate = certificate(study.topology).as_dict() if self._writes else {}
         self._facts["created"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")

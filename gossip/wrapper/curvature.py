@@ -25,12 +25,12 @@ from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
 from gossip.monitor import LIPSCHITZ, Values
 from gossip.monitor.effective_rate import MeanModelGradient
-from gossip.monitor.lipschitz import step
+from gossip.monitor.lipschitz import largest_step
 from gossip.task import derivatives
 from gossip.task.derivatives import refuse_ends, twice_differentiable
 from gossip.wrapper.probing import ProbeBatches, Replay, samples_in
 from gossip.wrapper.shards import is_distributed
-from gossip.wrapper.watching import joined, parted
+from gossip.wrapper.watching import as_one_row, as_own_rows
 
 
 def delta2_hessian(
@@ -82,7 +82,7 @@ def lipschitz(
         return dict.fromkeys(LIPSCHITZ, nan)
     along = g.vector / length
     value = float(along @ _times(replay, w_a, along, probe, comm))
-    return {"lipschitz": value, "lipschitz_step": step(value)}
+    return {"lipschitz": value, "lipschitz_step": largest_step(value)}
 
 
 def _times(
@@ -101,7 +101,7 @@ def vector_sums(
     weights = replay.weights
     slots = list(weights.slots.values())
     parameters = [slot.parameter for slot in slots]
-    directions = parted(v, weights.like)
+    directions = as_own_rows(v, weights.like)
     total, samples = torch.zeros_like(row, dtype=torch.float64), 0
     with replay.standing_at(row):
         for batch in batches:
@@ -139,7 +139,7 @@ def check(replay: Replay, probe: ProbeBatches) -> None:
             "record(monitor='full') of a sharded module, which has no second derivatives: use "
             "monitor='standard', without them"
         )
-    row = joined(weights.rows())[0]
+    row = as_one_row(weights.rows())[0]
     with replay.standing_at(row):
         batch = next(iter(probe.batches), None)
     if batch is None:  # which `Replay.gradient` says better

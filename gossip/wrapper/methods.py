@@ -20,7 +20,7 @@ from gossip.optim.flat import Increment, between
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
-from gossip.wrapper.watching import is_plain, joined
+from gossip.wrapper.watching import as_one_row, is_plain
 from gossip.wrapper.weights import Slot, Weights
 from topologies import Topology
 
@@ -55,7 +55,7 @@ def method(name: str, options: Mapping[str, Any], seed: int) -> Algorithm:
     return made
 
 
-def check(name: str, made: Any, topology: Topology, weights: Weights, wire: str) -> None:
+def check_method(name: str, made: Any, topology: Topology, weights: Weights, wire: str) -> None:
     """Refuse a topology, weights or a wire that the method cannot be run with.
 
     Raises:
@@ -179,7 +179,7 @@ class MethodOrder:
         if not others:
             return dict(first.rows)
         return {
-            name: joined([state.rows[name] for state in self._states])
+            name: as_one_row([state.rows[name] for state in self._states])
             if own.shape == first.x.shape
             else own
             for name, own in first.rows.items()

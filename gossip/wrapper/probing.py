@@ -15,7 +15,7 @@ from gossip.streams import seeded
 from gossip.task.layers import NORM
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.shards import gradient_of, is_distributed
-from gossip.wrapper.watching import joined, parted
+from gossip.wrapper.watching import as_one_row, as_own_rows
 from gossip.wrapper.weights import Weights
 
 Loss = Callable[[nn.Module, Any], Tensor]
@@ -125,7 +125,7 @@ class Replay:
         for slot, part in zip(self.weights.slots.values(), parts, strict=True):
             if part is not None:
                 slot.part(rows).add_(gradient_of(slot.parameter, part))
-        return joined(self.weights.once(rows))[0].double()
+        return as_one_row(self.weights.once(rows))[0].double()
 
     @contextmanager
     def standing_at(self, row: Tensor) -> Iterator[None]:
@@ -137,8 +137,8 @@ class Replay:
             for part, _ in modes:
                 part.training = isinstance(part, NORM)
             parts = row.unsqueeze(0).split([like.shape[1] for like in own], dim=1)
-            full = joined(self.weights.of_once(list(parts)))[0]
-            self.weights.lend(parted(full, self.weights.like))
+            full = as_one_row(self.weights.of_once(list(parts)))[0]
+            self.weights.lend(as_own_rows(full, self.weights.like))
             with seeded(0, own[0].device), torch.enable_grad(), _no_autocast(own):
                 yield
         finally:

@@ -14,7 +14,7 @@ from gossip.comm.shutdown.position import Position
 from gossip.errors import UserError
 from gossip.wrapper import leaving
 from gossip.wrapper.alterations import Alterations
-from gossip.wrapper.follow import follow
+from gossip.wrapper.follow import follow_steps
 from gossip.wrapper.orders import Order
 from gossip.wrapper.watching import Watch
 from gossip.wrapper.weights import Slot, Weights
@@ -69,7 +69,7 @@ class Rounds:
         self._stepping: Optimizer | None = None
         self._alterations = None if alone else Alterations(weights)
         self._untraced_forward = _untraced_forward()
-        follow(self)
+        follow_steps(self)
         leaving.expect(self)
         # Not at exit: the process has told by then that it ends.
         weakref.finalize(self, self._sent.close).atexit = False

@@ -114,11 +114,11 @@ class Watch:
         self.seen = StepCopy(
             self._t,
             lr,
-            joined(once(self._x)),
-            joined(once(self._gradients)),
-            joined(once(mixed)),
-            joined(once(after)) - joined(once(before)),
-            joined(once(x_next)),
+            as_one_row(once(self._x)),
+            as_one_row(once(self._gradients)),
+            as_one_row(once(mixed)),
+            as_one_row(once(after)) - as_one_row(once(before)),
+            as_one_row(once(x_next)),
             order.kept(),
             self._plain and len({rate for rate, _ in self._rates}) == 1,
             self.batches.pop(self._t, []),
@@ -139,12 +139,12 @@ def is_plain(optimizer: Optimizer) -> bool:
     )
 
 
-def joined(rows: list[Tensor]) -> Tensor:
+def as_one_row(rows: list[Tensor]) -> Tensor:
     """Rows of several dtypes or devices as one, [1, d] float64 on the CPU; one alone as it is."""
     return rows[0] if len(rows) == 1 else torch.cat([row.double().cpu() for row in rows], dim=1)
 
 
-def parted(row: Tensor, like: list[Tensor]) -> list[Tensor]:
-    """The rows that `joined` has made one, from `row` [d]."""
+def as_own_rows(row: Tensor, like: list[Tensor]) -> list[Tensor]:
+    """The rows that `as_one_row` has made one, from `row` [d]."""
     parts = row.split([each.shape[1] for each in like])
     return [part.to(each).unsqueeze(0) for part, each in zip(parts, like, strict=True)]

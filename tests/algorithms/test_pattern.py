@@ -63,13 +63,13 @@ def expected(pattern: phases.Pattern, t: int) -> list[str]:
     calls = []
     for phase in at(pattern, t):
         match phase:
-            case phases.Gradient():
+            case phases.LocalGradient():
                 calls += ["gradient"]
             case phases.Mix() | phases.AllGather() | phases.Partner():
                 calls += ["start", "wait"]
             case phases.Mean():
                 calls += ["mean"]
-            case phases.Overlapped(phases.Mix(), phases.Gradient()):
+            case phases.Overlapped(phases.Mix(), phases.LocalGradient()):
                 calls += ["start", "gradient", "wait"]
             case phases.Late():
                 calls += ["wait for mean"]

@@ -27,7 +27,7 @@ from gossip.loop.growth import measured
 from gossip.loop.workers import Workers
 from gossip.optim import OPTIMIZERS
 from gossip.rates import Norms
-from gossip.runs.dispatch import check
+from gossip.runs.dispatch import check_parts
 from gossip.schedule import courses
 from gossip.schedule.__main__ import main, steps
 from gossip.schedule.course import ONE_LAYER
@@ -338,7 +338,7 @@ def test_gradients_of_any_workers_sum_up_to_that_of_all_samples(processes, total
 def test_what_cannot_be_run_is_refused_in_a_sentence(change, message):
     chosen = config(**change)
     with pytest.raises(UserError, match=message) as caught:
-        check(prepare(chosen, Stacked(chosen.gossip.learners)), chosen.algorithm[0])
+        check_parts(prepare(chosen, Stacked(chosen.gossip.learners)), chosen.algorithm[0])
     assert "\n" not in str(caught.value)
 
 

@@ -16,7 +16,7 @@ from torch import nn
 distributed = pytest.importorskip("distributed")
 
 from gossip.damping import PadaDamp  # noqa: E402
-from gossip.engines import Arrays, Here, Items, MicroBatch, Problem, connect, parts  # noqa: E402
+from gossip.engines import ArraySamples, Here, Items, MicroBatch, Problem, as_engine, parts  # noqa: E402
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
@@ -60,7 +60,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 def problem(module: nn.Module) -> Problem:
     inputs, targets = data()
-    return Problem(module.double(), nn.MSELoss(), Arrays(inputs, targets[:, None]))
+    return Problem(module.double(), nn.MSELoss(), ArraySamples(inputs, targets[:, None]))
 
 
 def state(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -244,7 +244,7 @@ def test_data_that_time_out_are_no_lost_worker(threads):
 
 def test_dask_is_the_current_client_and_else_a_cluster_of_processes_here(threads, monkeypatch):
     with threads.as_current():
-        assert connect("dask")._client is threads
+        assert as_engine("dask")._client is threads
     asked, start = {}, distributed.LocalCluster
 
     def without_processes(**options):
@@ -271,7 +271,7 @@ def test_a_client_that_is_closed_is_refused(threads):
     client = distributed.Client(threads.cluster.scheduler_address, set_as_default=False)
     client.close()
     with pytest.raises(UserError, match=r"the Dask Client is closed.*make a new Client"):
-        connect(client)
+        as_engine(client)
     with pytest.raises(UserError, match="the Dask Client is closed"):
         DampedRegressor(engine=client).fit(*data())
 
@@ -308,10 +308,10 @@ def test_a_cluster_without_workers_is_refused_after_a_while():
 @pytest.mark.parametrize("engine", ["dusk", None, 4])
 def test_engines_that_do_not_exist_are_refused(engine):
     with pytest.raises(UserError, match="dask"):
-        connect(engine)
+        as_engine(engine)
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UserError, match=r"distributed cannot be imported.*gossip-sgd\[dask\]"):
-        connect("dask")
+        as_engine("dask")

@@ -7,7 +7,7 @@ from torch import nn
 
 from gossip.damping import ConstantBatch, Noise
 from gossip.engines import (
-    Arrays,
+    ArraySamples,
     Here,
     Items,
     MicroBatch,
@@ -27,7 +27,7 @@ N, FEATURES, CLASSES = 60, 5, 3
 def problem(module: nn.Module, loss: nn.Module | None = None) -> Problem:
     random = np.random.default_rng(0)
     inputs = random.normal(size=(N, FEATURES))
-    data = Arrays(inputs, random.integers(CLASSES, size=N))
+    data = ArraySamples(inputs, random.integers(CLASSES, size=N))
     return Problem(module.double(), loss or nn.CrossEntropyLoss(), data)
 
 
@@ -168,8 +168,8 @@ LABELS = np.arange(8) % CLASSES
 @pytest.mark.parametrize(
     "samples",
     [
-        Arrays(IMAGES.transpose(0, 3, 1, 2), LABELS),
-        Arrays(torch.tensor(IMAGES).permute(0, 3, 1, 2), torch.tensor(LABELS)),
+        ArraySamples(IMAGES.transpose(0, 3, 1, 2), LABELS),
+        ArraySamples(torch.tensor(IMAGES).permute(0, 3, 1, 2), torch.tensor(LABELS)),
         Items([(torch.tensor(x).permute(2, 0, 1), y) for x, y in zip(IMAGES, LABELS, strict=True)]),
     ],
     ids=["array", "tensor", "items"],
@@ -183,7 +183,7 @@ def test_transposed_images_are_computed_with_row_major(samples):
 
 
 def test_a_module_whose_gradient_would_overrun_is_refused_before_it_is_taken():
-    samples = Arrays(IMAGES.transpose(0, 3, 1, 2), LABELS)
+    samples = ArraySamples(IMAGES.transpose(0, 3, 1, 2), LABELS)
     given = Problem(Strided(torch.channels_last), nn.CrossEntropyLoss(), samples)
     for _ in range(2):
         with pytest.raises(UserError, match=r"module Strided puts .* last, and .*writes past"):

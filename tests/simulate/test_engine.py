@@ -49,7 +49,7 @@ def test_an_exchange_of_all_with_all_is_a_mixing_by_the_complete_graph():
     """Whatever W is: here a ring, of which nobody asks."""
     n, c = 6, 0.05
     made = setting("ssgd", n, "ring", network=flat(), compute=ComputeTimes(n, c))
-    exchange = replace(made, pattern=(phases.AllGather(), phases.Gradient()))
+    exchange = replace(made, pattern=(phases.AllGather(), phases.LocalGradient()))
     timeline = simulate(exchange, 10)
     assert timeline.seconds_per_step == pytest.approx(c + ALPHA + (n - 1) * M * BETA)
     assert timeline.sent_per_step == pytest.approx(costs.mix(n - 1, M))
@@ -58,7 +58,7 @@ def test_an_exchange_of_all_with_all_is_a_mixing_by_the_complete_graph():
 def test_partners_swap_whatever_w_is():
     n, c = 6, 0.05
     made = setting("ssgd", n, "ring", network=flat(), compute=ComputeTimes(n, c))
-    swap = replace(made, pattern=(phases.Gradient(), phases.Partner(2)))
+    swap = replace(made, pattern=(phases.LocalGradient(), phases.Partner(2)))
     timeline = simulate(swap, 10)
     assert timeline.seconds_per_step == pytest.approx(c + ALPHA + 2 * M * BETA)
     assert timeline.sent_per_step == pytest.approx(costs.mix(1, 2 * M))
@@ -79,7 +79,7 @@ def test_an_average_is_hidden_by_the_steps_that_it_may_come_late(late):
     n, c, steps = 6, 0.05, 44
     made = setting("ssgd", n, network=flat(), compute=ComputeTimes(n, c))
     rounds = phases.Every(4, phases.Late(late, phases.Mean()), after=late)
-    timeline = simulate(replace(made, pattern=(phases.Gradient(), rounds)), steps)
+    timeline = simulate(replace(made, pattern=(phases.LocalGradient(), rounds)), steps)
     mean = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * M * BETA
     waits = (steps - late) // 4
     assert mean > c

@@ -84,11 +84,11 @@ class Mpi(Blocks):
         settle(rows)
         first = self.hosted.start
         requests = [
-            self._comm.Irecv([as_bytes(arrival), MPI.BYTE], source=process, tag=k)
+            self._comm.Irecv([as_buffer(arrival), MPI.BYTE], source=process, tag=k)
             for arrival, (k, process) in zip(arrivals, plan.far, strict=True)
         ]
         requests += [
-            self._comm.Isend([as_bytes(rows[k - first]), MPI.BYTE], dest=process, tag=k)
+            self._comm.Isend([as_buffer(rows[k - first]), MPI.BYTE], dest=process, tag=k)
             for k, process in plan.sends
         ]
         self._in_flight[id(requests)] = requests
@@ -148,7 +148,7 @@ class Mpi(Blocks):
         settle(rows)
         everyone = rows.new_empty(self.n, *rows.shape[1:])
         with self.waiting("the rows of all learners"):
-            self._comm.Allgather([as_bytes(rows), MPI.BYTE], [as_bytes(everyone), MPI.BYTE])
+            self._comm.Allgather([as_buffer(rows), MPI.BYTE], [as_buffer(everyone), MPI.BYTE])
         return everyone.to(x.device)
 
     def share(self, value: Any) -> list[Any]:
@@ -211,7 +211,7 @@ def settle(x: Tensor) -> None:
         torch.cuda.current_stream(x.device).synchronize()
 
 
-def as_bytes(x: Tensor) -> NDArray[np.uint8] | Tensor:
+def as_buffer(x: Tensor) -> NDArray[np.uint8] | Tensor:
     """The memory of a contiguous tensor as MPI gets it, for any dtype."""
     flat = x.view(-1).view(torch.uint8)
     return flat if flat.is_cuda else flat.numpy()

@@ -12,7 +12,7 @@ from torch import Tensor
 from gossip.comm.base import Decode, Pending
 from gossip.comm.startup.machine import machine
 from gossip.comm.transports.blocks import Finish
-from gossip.comm.transports.gloo import Gloo, as_bytes, connected, destroy
+from gossip.comm.transports.gloo import Gloo, as_bytes, as_lost_connection, destroy
 from gossip.comm.transports.message_plan import MessagePlan
 from gossip.errors import UserError
 
@@ -112,7 +112,7 @@ class Nccl(Gloo):
             dist.P2POp(dist.isend, as_bytes(rows[k - first]), process, group=group)
             for k, process in plan.sends
         ]
-        with connected():
+        with as_lost_connection():
             works = dist.batch_isend_irecv(calls) if calls else []
 
         def finish() -> None:
