@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterable
 
 from gossip.algorithms.adpsgd import AdPsgd
 from gossip.algorithms.base import Algorithm, Gradient, LearningRate, Startable, State, Step
-from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze, Ecd
+from gossip.algorithms.beer import Beer
+from gossip.algorithms.choco import ChocoAtc, ChocoAwc
+from gossip.algorithms.dcd import Dcd, Ecd
+from gossip.algorithms.deep_squeeze import DeepSqueeze
 from gossip.algorithms.demo import DeMo
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
-from gossip.algorithms.compressed import CompressedMethod, keys, share_of_row
+from gossip.algorithms.compressed import WithCompressor, keys, share_of_row
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -70,7 +70,7 @@ def in_order(payload: Tensor, comm: Communicator) -> Sequence[Tensor]:
 
 
 @dataclass(frozen=True)
-class Ef21(CompressedMethod, Exchanged):
+class Ef21(WithCompressor, Exchanged):
     r"""EF21: all know an estimate of each learner's gradient, and are sent corrections.
 
     .. math::

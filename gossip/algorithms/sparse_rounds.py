@@ -10,7 +10,7 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Rows
 from gossip.algorithms.bounds import share_at_most_one
-from gossip.algorithms.compressed import CompressedMethod, keys, share_of_row
+from gossip.algorithms.compressed import WithCompressor, keys, share_of_row
 from gossip.algorithms.outer import Met, Now, Outer
 from gossip.algorithms.properties import Properties
 from gossip.errors import UserError, one_of
@@ -22,7 +22,7 @@ everybody = lru_cache(average)
 
 
 @dataclass(frozen=True)
-class SparseLoCo(CompressedMethod, Outer):
+class SparseLoCo(WithCompressor, Outer):
     r"""SparseLoCo: rounds whose pseudo-gradients are compressed, and what is left out remembered.
 
     .. math::
