@@ -5,33 +5,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from experiments.account import claims as account
 from experiments.account import page as account_page
-from experiments.account.groups import Measured as Account
-from experiments.account.rows import read as read_account
-from experiments.account.size import study as account_study
-from experiments.adadamp import claims as adadamp
-from experiments.adadamp import page as adadamp_page
-from experiments.adadamp.size import FULL, IMAGES, studies
+from experiments.adadamp.size import IMAGES
 from experiments.common import tables
 from experiments.common.claims import Verdict
 from experiments.common.figures import save
 from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
 from experiments.common.statistics import Criterion
-from experiments.fight import claims as fight
 from experiments.fight import page as fight_page
-from experiments.flatness import claims as flatness
 from experiments.flatness import page as flatness_page
 from experiments.flatness.plan import runs as flatness_runs
-from experiments.language import claims as language
 from experiments.language import page as language_page
 from experiments.language.plan import runs as language_runs
 from experiments.methods import page as methods_page
-from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
-from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
-from experiments.noise.groups import Measured
+from experiments.noise.arms import ARMS, MATCHED, OWN
+from experiments.overview_criteria import (
+    account_rows,
+    as_well,
+    by_account,
+    by_adadamp,
+    by_fight,
+    by_language,
+    flatter,
+    rescued,
+)
 from experiments.overview_picture import survival, survival_curves
 from experiments.overview_text import COSTS, DISAGREE, HEAD, REFEREE, UNFINISHED
 from experiments.reread import (
@@ -65,80 +64,6 @@ class Entry:
     verdict: Callable[[Scale], Verdict]
     page: str
     """Where the study's own tables are."""
-
-
-def by_account(statement: str) -> Callable[[Scale], Verdict]:
-    """A criterion of the study of the account, by its statement."""
-    (claim,) = (c for c in (*account.RATES, *account.NOISES) if c.statement == statement)
-    return lambda scale: claim.measured(account_rows(scale))
-
-
-def account_rows(scale: Scale) -> Account:
-    """What that study has."""
-    return Account(account_study(scale), tuple(read_account(scale)))
-
-
-def by_adadamp(statement: str, dataset: str = FULL.dataset) -> Callable[[Scale], Verdict]:
-    """A criterion of the study of growing batches, by the beginning of its statement."""
-    (claim,) = (claim for claim in adadamp.CLAIMS if claim.statement.startswith(statement))
-    return lambda scale: claim.measured(adadamp_page.measured(scale, studies(scale)[dataset]))
-
-
-def flatter(words: str, cell: int) -> Callable[[Scale], Verdict]:
-    """A criterion of the study of flatness on W = J at one of its rates, by words in it."""
-    claim = next(claim for claim in flatness.OF_RATES[cell] if words in claim.statement)
-    return lambda scale: claim.measured(flatness_page.measured(scale))
-
-
-def by_language(statement: str) -> Callable[[Scale], Verdict]:
-    """A criterion of the study of language, by the beginning of its statement."""
-    (claim,) = (claim for claim in language.CLAIMS if claim.statement.startswith(statement))
-    return lambda scale: claim.measured(language_page.measured(scale))
-
-
-def rescued(name: str, cell: int = 0) -> Callable[[Scale], Verdict]:
-    """Whether an arm of the study of noise survives more often than SSGD, in one of its cells."""
-    return _survives(noise.more, name, SSGD, cell)
-
-
-def as_well(name: str, cell: int = 0) -> Callable[[Scale], Verdict]:
-    """Whether it does as often as DPSGD."""
-    return _survives(noise.as_many, name, OWN, cell)
-
-
-def _survives(
-    criterion: Callable[[str, str], Callable[[Measured], Verdict]],
-    first: str,
-    second: str,
-    cell: int,
-) -> Callable[[Scale], Verdict]:
-    def verdict(scale: Scale) -> Verdict:
-        cells = noise_page.measured(scale)
-        if cell >= len(cells):  # a smoke test has one task
-            return None
-        made = cells[cell]
-        judged = criterion(first, second)(made)
-        counts = [[row.survived for row in made.arm(arm)] for arm in (first, second)]
-        if judged is not None or not all(counts):
-            return judged
-        (a, m), (b, n) = ((sum(found), len(found)) for found in counts)
-        wanted = len(made.size.seeds)
-        return "open", f"so far {a} of {m} against {b} of {n}; judged at {wanted} each"
-
-    return verdict
-
-
-def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
-    """A criterion of the study of rates and tuned methods, by the beginning of its statement."""
-    claims = (*fight.EDGE_CLAIMS, *fight.OVERALL, *fight.DOUBLED)
-    (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
-
-    def verdict(scale: Scale) -> Verdict:
-        made = fight_page.measured(scale)
-        so_far = ("open", "begun; judged when all runs it is about are there")
-        return claim.measured(made) or (so_far if made.rows else None)
-
-    return verdict
 
 
 DPSGD = (

@@ -26,7 +26,7 @@ def parse_options(options: Iterable[str], kind: str) -> dict[str, str]:
     return parsed
 
 
-def converted(name: str, make: Callable[..., Any], given: dict[str, str]) -> dict[str, Any]:
+def typed_options(name: str, make: Callable[..., Any], given: dict[str, str]) -> dict[str, Any]:
     """The options of `make`, beside its first argument, as its annotations want them.
 
     Raises:

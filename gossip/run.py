@@ -11,10 +11,11 @@ import tyro
 
 from gossip.comm.base import Communicator
 from gossip.comm.compressing import compressing
-from gossip.comm.connect import Make, choose
+from gossip.comm.connect import MakeCommunicator, choose_backend
 from gossip.comm.shutdown.failure import ending_the_job
 from gossip.comm.shutdown.position import Position
-from gossip.comm.startup.environment import CutOffError, check_ours, leave, speaks
+from gossip.comm.startup.environment import CutOffError, check_ours, exit_at_once, speaks
+from gossip.comm.startup.inherited import say
 from gossip.comm.startup.together import agree, on_first, together
 from gossip.compress import wire
 from gossip.config import WIRES, Config
@@ -23,9 +24,9 @@ from gossip.config.presets import PRESETS, starting_point
 from gossip.errors import UserError
 from gossip.loop.survivors import Remaining
 from gossip.malloc import keep_memory
-from gossip.runs.dispatch import check
+from gossip.runs.dispatch import check_parts
 from gossip.runs.identity import differences, fingerprints
-from gossip.runs.job import Job, new_folder, say
+from gossip.runs.job import Job, new_folder
 from gossip.runs.recorder import Recorder
 from gossip.storage.glance import learners_left
 from gossip.study import Study, prepare
@@ -132,7 +133,7 @@ class Ending:
             if error is not None and not known:
                 traceback.print_exception(error)
                 self.code = 1
-            leave(self.code)
+            exit_at_once(self.code)
         return known
 
     def _say(self, error: BaseException | None) -> bool:
@@ -150,10 +151,10 @@ class Ending:
         return True
 
 
-def chosen(command: Command) -> Make:
+def chosen(command: Command) -> MakeCommunicator:
     """What makes the communicator that the options ask for."""
     gossip, device = command.options.gossip, place(command.options.compute.device)
-    make = choose(gossip.backend, learners(command), str(device), WIRES.get(gossip.wire))
+    make = choose_backend(gossip.backend, learners(command), str(device), WIRES.get(gossip.wire))
     return make if gossip.wire in WIRES else lambda: compressing(make(), wire(gossip.wire))
 
 
@@ -220,7 +221,7 @@ def prepared(command: Command, comm: Communicator) -> Study:
     study = prepare(command.options, comm)
     agree(comm, fingerprints(study))
     for name in command.options.algorithm:
-        check(study, name)
+        check_parts(study, name)
     if comm.process == 0:
         for warning in study.warnings:
             say(f"gossip.run: note: {warning}")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gossip.errors import UserError, lookup
-from gossip.keyvalue import converted, parse_options
+from gossip.keyvalue import parse_options, typed_options
 from gossip.streams import STRAGGLER, generator
 from topologies.arrays import map_npy
 from topologies.texts import decoded, table_lines
@@ -40,7 +40,7 @@ class Drawn:
     They are the same for whoever asks, and those of the first learners the same for any n.
     """
 
-    run: "Run"
+    run: "Disturbed"
     draw: Callable[[np.random.Generator, int], np.ndarray]
     """(random, n) -> n factors, drawn one after the other."""
 
@@ -70,7 +70,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Run:
+class Disturbed:
     """Whom the disturbances are for."""
 
     n: int
@@ -91,7 +91,7 @@ def make(name: str, options: Sequence[str], *, n: int, seed: int) -> Straggler:
     """
     build = lookup(STRAGGLERS, name, "straggler model")
     given = parse_options(options, "straggler")
-    return build(Run(n, seed), **converted(f"straggler {name}", build, given))
+    return build(Disturbed(n, seed), **typed_options(f"straggler {name}", build, given))
 
 
 def delay(straggler: Straggler, hosted: range, t: int, seconds: float) -> float:
@@ -106,11 +106,11 @@ def delay(straggler: Straggler, hosted: range, t: int, seconds: float) -> float:
     return seconds * max(0.0, max(straggler.factor(j, t) for j in hosted) - 1)
 
 
-def _none(run: Run) -> Straggler:
+def _none(run: Disturbed) -> Straggler:
     return Table(np.ones((1, run.n)))
 
 
-def _constant(run: Run, *, s: float = 3.0, learners: str = "0") -> Straggler:
+def _constant(run: Disturbed, *, s: float = 3.0, learners: str = "0") -> Straggler:
     _within(0, MAX_FACTOR, s=s)
     try:
         slow = [int(learner) for learner in learners.split(",")]
@@ -127,27 +127,27 @@ def _constant(run: Run, *, s: float = 3.0, learners: str = "0") -> Straggler:
     return Table(factors)
 
 
-def _bernoulli(run: Run, *, p: float = 0.1, s: float = 3.0) -> Straggler:
+def _bernoulli(run: Disturbed, *, p: float = 0.1, s: float = 3.0) -> Straggler:
     """Factor s with probability p, else 1: E max_j = 1 + (s - 1)(1 - (1 - p)^n) for s >= 1."""
     _within(0, 1, p=p)
     _within(0, MAX_FACTOR, s=s)
     return Drawn(run, lambda random, n: np.where(random.random(n) < p, s, 1.0))
 
 
-def _shifted_exponential(run: Run, *, c: float = 1.0, rate: float = 2.0) -> Straggler:
+def _shifted_exponential(run: Disturbed, *, c: float = 1.0, rate: float = 2.0) -> Straggler:
     """Factor c + Exp(rate): E max_j = c + H_n / rate, H_n = 1 + 1/2 + ... + 1/n."""
     _within(0, MAX_FACTOR, c=c)
     _within(1 / MAX_FACTOR, MAX_FACTOR, rate=rate)
     return Drawn(run, lambda random, n: c + random.exponential(1 / rate, n))
 
 
-def _lognormal(run: Run, *, sigma: float = 0.5) -> Straggler:
+def _lognormal(run: Disturbed, *, sigma: float = 0.5) -> Straggler:
     """exp(N(0, sigma^2))."""
     _within(0, math.log(MAX_FACTOR), sigma=sigma)
     return Drawn(run, lambda random, n: random.lognormal(0.0, sigma, n))
 
 
-def _pareto(run: Run, *, a: float = 3.0) -> Straggler:
+def _pareto(run: Disturbed, *, a: float = 3.0) -> Straggler:
     """P(factor > x) = x^-a from 1 up; the mean a / (a - 1) asks for a > 1."""
     if not 1 < a <= MAX_FACTOR:
         raise UserError(
@@ -157,7 +157,7 @@ def _pareto(run: Run, *, a: float = 3.0) -> Straggler:
     return Drawn(run, lambda random, n: 1.0 + random.pareto(a, n))
 
 
-def _trace(run: Run, *, file: str = "") -> Straggler:
+def _trace(run: Disturbed, *, file: str = "") -> Straggler:
     if not file:
         raise UserError("straggler trace needs a file: give file=FILE.csv or file=FILE.npy")
     return Table(_factors(Path(file), run.n))

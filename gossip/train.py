@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
-from gossip.algorithms import Algorithm, Gradient, Rate, State, Step
+from gossip.algorithms import Algorithm, Gradient, LearningRate, State, Step
 from gossip.algorithms.loss_scale import COLUMN as LOSS_SCALE
 from gossip.checkpoint import Snapshot
 from gossip.comm.shutdown.position import Position
@@ -103,7 +103,7 @@ def train(
     return outcome
 
 
-def step_rate(study: Study, live: Live, t: int) -> Rate:
+def step_rate(study: Study, live: Live, t: int) -> LearningRate:
     """The rate of step t; where batches grow, its samples are decided first. Collective."""
     if live.growth is None:
         return live.rates.at(t)

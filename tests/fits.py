@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from gossip.algorithms import ALGORITHMS, Settings
-from gossip.algorithms.options import Line
+from gossip.algorithms import ALGORITHMS, AlgorithmSettings
+from gossip.algorithms.options import WithOptions
 from gossip.algorithms.properties import Properties
 from gossip.config import Config
 
-PLAIN = Settings(order="awc", noise_std=0.1, noise_mode="eval", seed=0)
+PLAIN = AlgorithmSettings(order="awc", noise_std=0.1, noise_mode="eval", seed=0)
 
 SHORT = {"every": "4", "fragments": "2", "delay": "1", "share": "0.5", "after": "2"}
 """Options that make something happen in a few steps; each method takes those it has."""
@@ -40,7 +40,7 @@ def fitted(name: str, config: Config) -> Config:
     """`config` with the algorithm `name` in short rounds, and what that refuses put right."""
     asked, line = properties(name), ALGORITHMS[name]
     gossip, rate = config.gossip, config.rate
-    own = line.options if isinstance(line, Line) else []
+    own = line.options if isinstance(line, WithOptions) else []
     short = tuple(f"{key}={value}" for key, value in SHORT.items() if key in own)
     gossip = replace(gossip, algorithm_options=(*gossip.algorithm_options, *short))
     if asked.tree and gossip.topology not in topologies_of(name):

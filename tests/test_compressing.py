@@ -174,7 +174,7 @@ def test_asynchronous_learners_are_asked_for_the_backend_that_sends():
         study.comm, study.config.compute.scales_loss = compressing(comm, wire("int4")), False
         study.config.monitoring.step_times = False
         if fits:
-            asynchronous.check(study)
+            asynchronous.check_study(study)
         else:
             with pytest.raises(UserError, match="ad-psgd on backend gloo"):
-                asynchronous.check(study)
+                asynchronous.check_study(study)

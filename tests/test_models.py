@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from gossip.errors import UserError
 from gossip.models import MODELS, lenet
-from gossip.models.attention import Block
+from gossip.models.attention import TransformerBlock
 from gossip.models.inverted import InvertedResidual
 from gossip.task import Task
 from tests.problems import ArraySamples
@@ -96,7 +96,7 @@ def test_heads_of_attention_share_the_width(heads):
 
 def test_attention_is_torchs_causal_attention():
     torch.manual_seed(0)
-    block, x = Block(8, 2).double(), torch.randn(3, 5, 8, dtype=torch.float64)
+    block, x = TransformerBlock(8, 2).double(), torch.randn(3, 5, 8, dtype=torch.float64)
     own = nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
     own.in_proj_weight, own.in_proj_bias = (
         block.queries_keys_values.weight, block.queries_keys_values.bias

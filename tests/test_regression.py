@@ -25,7 +25,7 @@ from gossip.report.table import summary_table
 from gossip.simulate.coupling import Coupled, sentence
 from gossip.study import algorithm, prepare
 from gossip.train import train
-from gossip.watch.curves import Look, picture
+from gossip.watch.curves import PanelStyle, picture
 
 K = 2
 DRAWS = np.random.default_rng(3)
@@ -210,7 +210,7 @@ def test_a_run_on_real_data_is_shown_with_what_its_error_is(tmp_path, capsys, no
     flat = Landscape(60, 4, collections.defaultdict(float))
     tables = (
         summary_table([found]),
-        picture([found], Look(width=100)),
+        picture([found], PanelStyle(width=100)),
         landscape_table([(found.folder, flat)]),
     )
     for shown in tables:

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gossip.comm.stacked import Stacked
-from gossip.rates import DECAYS, Budget, Controller, Setting
+from gossip.rates import DECAYS, Budget, Controller, RateContext
 from gossip.run import parse
-from gossip.schedule import Course, courses
+from gossip.schedule import Schedule, courses
 from gossip.schedule.__main__ import main
 from gossip.schedule.course import ONE_LAYER
 from gossip.study.rate_rule import budget, rule
@@ -25,7 +25,7 @@ LENET = (
 )
 
 
-def runs(flags: str) -> dict[str, Course]:
+def runs(flags: str) -> dict[str, Schedule]:
     """The courses of a command line of gossip.run, and --samples."""
     words = flags.split()
     samples = 60_000
@@ -37,15 +37,15 @@ def runs(flags: str) -> dict[str, Course]:
     return courses(rule(config.rate, budget(config, samples), ONE_LAYER))
 
 
-def one(flags: str) -> Course:
+def one(flags: str) -> Schedule:
     return runs(flags)[""]
 
 
-def peak(course: Course) -> float:
+def peak(course: Schedule) -> float:
     return course.rule.base * course.row(1).scale
 
 
-def epochs_of_warmup(course: Course) -> float:
+def epochs_of_warmup(course: Schedule) -> float:
     return course.rule.warmup.steps / course.rule.budget.steps_per_epoch
 
 
@@ -108,7 +108,7 @@ def test_date_is_continuous_where_its_warmup_ends():
 def test_the_decay_of_the_worked_example_at_117_of_220(reference, factor):
     """The decay's straight line, drawn back to i = 117, with 220 iterations and w/E = 16/30."""
     limits = Budget(learners=8, batch=1024, samples=60_000, steps=220, baseline_batch=1024)
-    setting = Setting(budget=limits, layers=ONE_LAYER, lr=1.25e-3, warmup=220 * 16 / 30)
+    setting = RateContext(budget=limits, layers=ONE_LAYER, lr=1.25e-3, warmup=220 * 16 / 30)
     decay = DECAYS["roller-coaster"](setting, reference=reference)
     at_118, at_119 = decay(117 / 220), decay(118 / 220)
     assert at_118 + (at_118 - at_119) == pytest.approx(factor, rel=1e-12)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from experiments.adadamp.methods import BASELINE, SCHEDULES, Method, compared, largest, method
 from experiments.adadamp.size import Size
-from gossip.config import Averaging, Config, Damping, Data, Model, Monitoring, Rate
+from gossip.config import Averaging, BatchGrowth, Config, Data, Model, Monitoring, Rate
 
 ErrorOf = Callable[[str], float | None]
 """Final validation error of a run by its name, infinite if it is lost; None: not run."""
@@ -79,7 +79,7 @@ def config(name: str, size: Size, lr: float, seed: int) -> Config:
         ),
         model=Model(model=size.model, widths=size.widths),
         rate=Rate(lr=how.first * lr, optimizer="nesterov", weight_decay=5e-4, **how.rate),
-        damping=Damping(
+        damping=BatchGrowth(
             damping=how.damping,
             damping_options=how.options(size),
             max_batch=None if how.cap is None else largest(size, n, how.cap),

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from experiments.adadamp.facts import N
 from experiments.adadamp.size import Size
 from experiments.common import tables
-from gossip.engines import Arrays, Part, Problem, parts
+from gossip.engines import ArraySamples, MicroBatch, Problem, parts
 from gossip.engines.extras import extra
 from gossip.simulate.slots import GRADIENT, PER_TASK
 
@@ -79,11 +79,11 @@ def measure(size: Size) -> list[Wait]:
     from gossip.engines.cluster import Cluster
 
     distributed: Any = extra("distributed", "dask")
-    data = Arrays(np.ones((BATCH, 1), np.float32), np.zeros((BATCH, 1), np.float32))
+    data = ArraySamples(np.ones((BATCH, 1), np.float32), np.zeros((BATCH, 1), np.float32))
     problem = Problem(Sleeping(), nn.MSELoss(), data)
     weights = {name: p.detach() for name, p in problem.module.named_parameters()}
     batches = {
-        samples: [Part(part) for part in parts(np.arange(BATCH), samples)]
+        samples: [MicroBatch(part) for part in parts(np.arange(BATCH), samples)]
         for samples in size.samples_per_worker
     }
     most, load = max(map(len, batches.values())), os.getloadavg()[0]

@@ -21,7 +21,7 @@ from experiments.bench.size import Size
 from experiments.bench.variants import sent_by_mean
 from experiments.bench.workload import CLASSES, SHAPE, few
 from gossip.comm.base import Communicator
-from gossip.engines import Arrays, Engine, Here, Part, Problem, parts
+from gossip.engines import ArraySamples, Engine, Here, MicroBatch, Problem, parts
 from gossip.engines.extras import extra
 from gossip.models import mlp
 
@@ -59,7 +59,7 @@ def _case(
         batch=BATCH,
     )
     meeting.say(f"engines: {case.case}")
-    batch = [Part(part) for part in parts(np.arange(BATCH), PART)]
+    batch = [MicroBatch(part) for part in parts(np.arange(BATCH), PART)]
     own = Here()
     own.hold(problem)
     engines: dict[str, Engine] = {BASE: own}
@@ -86,7 +86,7 @@ def megabytes(d: int) -> float:
 
 
 def summed(
-    comm: Communicator, engine: Engine, weights: Mapping[str, Tensor], batch: list[Part]
+    comm: Communicator, engine: Engine, weights: Mapping[str, Tensor], batch: list[MicroBatch]
 ) -> Tensor:
     """The mean gradient of a batch that all processes share, [d]; collective."""
     own = np.array_split(np.arange(len(batch)), comm.processes)[comm.process]
@@ -154,4 +154,4 @@ def problem_of(widths: tuple[int, ...]) -> Problem:
     data = few()
     inputs = data.train_inputs.astype(np.float32) / 255
     module = mlp(SHAPE, CLASSES, widths=widths)
-    return Problem(module, nn.CrossEntropyLoss(), Arrays(inputs, data.train_labels))
+    return Problem(module, nn.CrossEntropyLoss(), ArraySamples(inputs, data.train_labels))

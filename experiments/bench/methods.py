@@ -8,7 +8,7 @@ from experiments.bench.rows import Case, Label, Row, rows_of
 from experiments.bench.size import Size
 from experiments.bench.workload import Bench, study_of
 from gossip.algorithms import ALGORITHMS
-from gossip.algorithms.options import Line
+from gossip.algorithms.options import WithOptions
 from gossip.comm.stacked import Stacked
 
 BASE = "dpsgd"
@@ -38,7 +38,7 @@ def rows(size: Size, meeting: Meeting) -> Iterator[list[Row]]:
 def _bench(name: str, n: int, batch: int, size: Size) -> Bench:
     topology, line = TOPOLOGIES.get(name, "ring"), ALGORITHMS[name]
     config = study_of(n, batch, dataset=size.dataset, algorithm=name, topology=topology)
-    own = line.options if isinstance(line, Line) else []
+    own = line.options if isinstance(line, WithOptions) else []
     options = tuple(f"{key}={value}" for key, value in TOGETHER.items() if key in own)
     gossip = replace(config.gossip, algorithm_options=options)
     return Bench(replace(config, gossip=gossip), Stacked(n))

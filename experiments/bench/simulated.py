@@ -10,7 +10,7 @@ from experiments.bench.rows import Case, Row, rows_of
 from experiments.bench.size import Size
 from gossip import stragglers
 from gossip.algorithms import Dpsgd, Ssgd
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
 from gossip.simulate.presets import network
 from gossip.simulate.setting import Setting
@@ -41,7 +41,7 @@ def _setting(name: str, n: int) -> Setting:
         pattern=Ssgd.pattern if name == BASE else Dpsgd.pattern,
         mixing=topologies.build(graph, n).matrix,
         network=network("10GbE"),
-        compute=Compute(n, GRADIENT, stragglers.make("lognormal", [], n=n, seed=0)),
+        compute=ComputeTimes(n, GRADIENT, stragglers.make("lognormal", [], n=n, seed=0)),
         row_bytes=ROW_BYTES,
     )
 

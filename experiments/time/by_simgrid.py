@@ -27,7 +27,7 @@ from gossip.algorithms import Dpsgd, DpsgdAtc, Ssgd
 from gossip.algorithms import pattern as phases
 from gossip.errors import UserError
 from gossip.simulate import collectives
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.edges import edges
 from gossip.simulate.engine import simulate
 from gossip.simulate.presets import uniform
@@ -136,7 +136,7 @@ def _setting(name: str, how: str, n: int) -> Setting:
         pattern=ALGORITHMS[name].pattern,
         mixing=topologies.build(graph, n).matrix,
         network=uniform("simgrid", LATENCY, BANDWIDTH),
-        compute=Compute(n, COMPUTE, draws),
+        compute=ComputeTimes(n, COMPUTE, draws),
         row_bytes=ROW,
         all_reduce=how if name == "SSGD" else "ring",
     )
@@ -147,7 +147,7 @@ def _extend(
 ) -> None:
     """Add a phase of step t to all programs."""
     match phase:
-        case phases.Gradient():
+        case phases.LocalGradient():
             for program, c in zip(programs, made.compute.at(t), strict=True):
                 program.append(["sleep", float(c)])
         case phases.Mix():

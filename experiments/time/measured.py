@@ -23,7 +23,7 @@ from experiments.common.scale import Scale
 from experiments.time.rows import Row
 from experiments.time.size import NETNS, PARAMETERS
 from gossip.algorithms import Dpsgd, Ssgd
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
 from gossip.simulate.network import Link, Network
 from gossip.simulate.setting import Setting
@@ -90,7 +90,7 @@ class Constants:
             pattern=Dpsgd.pattern if gossip else Ssgd.pattern,
             mixing=_graph(cell.variant if gossip else "ring", cell.n).matrix,
             network=network,
-            compute=Compute(cell.n, compute * network.sharing),
+            compute=ComputeTimes(cell.n, compute * network.sharing),
             row_bytes=4.0 * PARAMETERS,
         )
         return simulate(made, STEPS).seconds_per_step

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable
 
 from gossip.algorithms.adpsgd import AdPsgd
-from gossip.algorithms.base import Algorithm, Gradient, Rate, Startable, State, Step
-from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze, Ecd
+from gossip.algorithms.base import Algorithm, Gradient, LearningRate, Startable, State, Step
+from gossip.algorithms.beer import Beer
+from gossip.algorithms.choco import ChocoAtc, ChocoAwc
+from gossip.algorithms.dcd import Dcd, Ecd
+from gossip.algorithms.deep_squeeze import DeepSqueeze
 from gossip.algorithms.demo import DeMo
 from gossip.algorithms.diffusion import D2, Edm
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
@@ -12,7 +15,7 @@ from gossip.algorithms.exchanged import Ef21
 from gossip.algorithms.injected import Injected
 from gossip.algorithms.moments import MixedState
 from gossip.algorithms.momentum import DecentLam, MixedMomentum, MomentumTracking, QuasiGlobal
-from gossip.algorithms.options import Line, Make, Settings, refuse_unknown
+from gossip.algorithms.options import AlgorithmSettings, MakeOptimizer, WithOptions, refuse_unknown
 from gossip.algorithms.outer import DiLoCo, Lookahead, Outer, PostLocal, SlowMo
 from gossip.algorithms.partners import Gasloc, NoLoCo
 from gossip.algorithms.power_gossip import PowerGossip
@@ -29,14 +32,14 @@ ORDERS = {"awc": Dpsgd, "atc": DpsgdAtc}
 """What `--order` offers for DPSGD."""
 
 
-ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
+ALGORITHMS: dict[str, Callable[[MakeOptimizer, AlgorithmSettings], Algorithm]] = {
     "dpsgd": lambda optimizer, s: ORDERS[s.order](optimizer),
     "ssgd": lambda optimizer, s: Ssgd(optimizer),
     # Its pattern depends on its mode, so it is the instance's and not the class's.
     # pyrefly: ignore[bad-assignment]
     "ssgd-star": lambda optimizer, s: SsgdStar(optimizer, s.noise_std, s.noise_mode, s.seed),
     **{
-        name: Line(name, kind)
+        name: WithOptions(name, kind)
         for name, kind in {
             "ssgd-injected": Injected,
             "ef21": Ef21,
@@ -78,7 +81,7 @@ ALGORITHMS: dict[str, Callable[[Make, Settings], Algorithm]] = {
 }
 """What `--algorithm` offers. A new algorithm is a file like `dpsgd.py` and a line here."""
 
-ASYNCHRONOUS: dict[str, Callable[[Make, Settings], AdPsgd]] = {
+ASYNCHRONOUS: dict[str, Callable[[MakeOptimizer, AlgorithmSettings], AdPsgd]] = {
     "ad-psgd": lambda optimizer, s: AdPsgd(optimizer),
 }
 """What `--algorithm` offers without a common step: `gossip.asynchronous` runs these."""
@@ -103,11 +106,11 @@ __all__ = [
     "ORDERS",
     "AdPsgd",
     "Algorithm",
+    "AlgorithmSettings",
     "Dpsgd",
     "DpsgdAtc",
     "Gradient",
-    "Rate",
-    "Settings",
+    "LearningRate",
     "Ssgd",
     "SsgdStar",
     "Startable",

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from gossip.algorithms.flat import Spread
+from gossip.algorithms.flat import FlatSpread
 from gossip.algorithms.pattern import Pattern
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator, Pending
 from gossip.optim.flat import FlatOptimizer
-from gossip.rates.base import Rate
+from gossip.rates.base import LearningRate
 from gossip.task import Gradients
 
 Gradient = Callable[[Tensor], Gradients]
@@ -103,7 +103,7 @@ class Algorithm(Startable, Protocol):
         state: State[Any],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[Any], Step]:
         """One step; `state.x` is left as it was, the new state has rows of its own."""
@@ -116,7 +116,7 @@ class Method:
 
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
-    flat_spread: ClassVar[Spread | None] = None
+    flat_spread: ClassVar[FlatSpread | None] = None
     """Stationary variance of plain SGD without curvature, where there is a formula."""
 
     optimizer: Callable[[], FlatOptimizer]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Rate, Rows, State
+from gossip.algorithms.base import LearningRate, Rows, State
 from gossip.algorithms.bounds import share_below_one
 from gossip.algorithms.compressed import length
 from gossip.algorithms.exchanged import Exchanged, in_order
@@ -77,7 +77,7 @@ class DeMo(Exchanged):
     def pattern(self) -> phases.Pattern:
         """A gradient, and coefficients for everybody."""
         d = length(self.optimizer().layers)
-        return (phases.Gradient(), phases.Exchange(self.payload_bytes(d, 4) / (4 * d)))
+        return (phases.LocalGradient(), phases.AllGather(self.payload_bytes(d, 4) / (4 * d)))
 
     def payload_bytes(self, d: int, itemsize: int) -> int:
         """Sent to each of the others in a step."""
@@ -88,7 +88,11 @@ class DeMo(Exchanged):
         return {"momentum": torch.zeros_like(x)}
 
     def directed(
-        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+        self,
+        state: State[FlatOptimizer],
+        gradients: Gradients,
+        rate: LearningRate,
+        comm: Communicator,
     ) -> "tuple[Tensor, float | Tensor, Rows]":
         """Take the largest out of the momenta; the direction is the sign of what all sent."""
         lr = rate(state.x, gradients)

@@ -25,7 +25,7 @@ from gossip.streams import INJECTED, NOISE, generator
 from gossip.task.layers import Layer, layer_squares
 
 
-class Source(NamedTuple):
+class Deviations(NamedTuple):
     """What noise is made from."""
 
     past: Tensor
@@ -48,10 +48,10 @@ class Source(NamedTuple):
         return min(self.step, self.past.shape[1])
 
 
-class Noise(NamedTuple):
+class NoiseKind(NamedTuple):
     """A kind of noise."""
 
-    make: Callable[[Source], Tensor]
+    make: Callable[[Deviations], Tensor]
     """delta [local, d]."""
     pattern: phases.Pattern = ()
     """What making it sends."""
@@ -59,23 +59,23 @@ class Noise(NamedTuple):
     """Whether it looks at steps before the last."""
 
 
-def own(source: Source) -> Tensor:
+def own(deviations: Deviations) -> Tensor:
     """D itself: DPSGD with W = 11^T/n."""
-    return source.own
+    return deviations.own
 
 
-def flipped(source: Source) -> Tensor:
+def flipped(deviations: Deviations) -> Tensor:
     """-D: its distribution where that is symmetric, and learners move on, not back."""
-    return -source.own
+    return -deviations.own
 
 
-def signed(source: Source) -> Tensor:
+def signed(deviations: Deviations) -> Tensor:
     """D with one sign for all learners, drawn anew at (seed, INJECTED, t)."""
-    draws = generator(source.seed, INJECTED, source.step)
-    return source.own if draws.integers(2) else -source.own
+    draws = generator(deviations.seed, INJECTED, deviations.step)
+    return deviations.own if draws.integers(2) else -deviations.own
 
 
-def gaussian(source: Source) -> Tensor:
+def gaussian(deviations: Deviations) -> Tensor:
     r"""Gaussian of the learners' covariance at this step.
 
     .. math::
@@ -84,14 +84,16 @@ def gaussian(source: Source) -> Tensor:
     Given D each has the covariance (1/n) sum_k D_k D_k^T. z [n, n] is drawn at (seed, INJECTED, t);
     all learners' D go to all.
     """
-    n = source.comm.n
+    n = deviations.comm.n
     if n == 1:
-        return source.own
-    z = generator(source.seed, INJECTED, source.step).standard_normal((n, n))
-    return source.comm.start_mix(source.own, csr_array((z - z.mean(axis=0)) / sqrt(n - 1)))()
+        return deviations.own
+    z = generator(deviations.seed, INJECTED, deviations.step).standard_normal((n, n))
+    return deviations.comm.start_mix(
+        deviations.own, csr_array((z - z.mean(axis=0)) / sqrt(n - 1))
+    )()
 
 
-def isotropic(source: Source) -> Tensor:
+def isotropic(deviations: Deviations) -> Tensor:
     r"""Gaussian, all coordinates alike, each learner with its own strength.
 
     .. math::
@@ -100,23 +102,23 @@ def isotropic(source: Source) -> Tensor:
 
     xi_j is drawn at (seed, NOISE, j, t).
     """
-    return _isotropic(source, ())
+    return _isotropic(deviations, ())
 
 
-def by_layer(source: Source) -> Tensor:
+def by_layer(deviations: Deviations) -> Tensor:
     """As `isotropic` in the columns of each layer, whose share of the strength stays its own."""
-    return _isotropic(source, source.layers)
+    return _isotropic(deviations, deviations.layers)
 
 
-def delayed(source: Source) -> Tensor:
+def delayed(deviations: Deviations) -> Tensor:
     """D of so many steps ago as are kept, at the strength of now: its own law, out of step."""
-    return _earlier(source, source.known - 1)
+    return _earlier(deviations, deviations.known - 1)
 
 
-def shuffled(source: Source) -> Tensor:
+def shuffled(deviations: Deviations) -> Tensor:
     """D of one of the steps that are kept, drawn at (seed, INJECTED, t), at the strength of now."""
-    draws = generator(source.seed, INJECTED, source.step)
-    return _earlier(source, int(draws.integers(max(1, source.known))))
+    draws = generator(deviations.seed, INJECTED, deviations.step)
+    return _earlier(deviations, int(draws.integers(max(1, deviations.known))))
 
 
 def at_strength(noise: Tensor, wanted: Tensor, comm: Communicator) -> Tensor:
@@ -126,12 +128,12 @@ def at_strength(noise: Tensor, wanted: Tensor, comm: Communicator) -> Tensor:
     return noise * sqrt(wants / has) if has > 0 else torch.zeros_like(noise)
 
 
-def _earlier(source: Source, ago: int) -> Tensor:
-    return at_strength(source.past[:, max(0, ago)], source.own, source.comm)
+def _earlier(deviations: Deviations, ago: int) -> Tensor:
+    return at_strength(deviations.past[:, max(0, ago)], deviations.own, deviations.comm)
 
 
-def _isotropic(source: Source, layers: Sequence[Layer]) -> Tensor:
-    comm, deviation = source.comm, source.own
+def _isotropic(deviations: Deviations, layers: Sequence[Layer]) -> Tensor:
+    comm, deviation = deviations.comm, deviations.own
     if comm.n == 1:
         return deviation
     d = deviation.shape[1]
@@ -139,7 +141,7 @@ def _isotropic(source: Source, layers: Sequence[Layer]) -> Tensor:
     sizes = torch.tensor([part.stop - part.start for part in parts], device=deviation.device)
     std = (layer_squares(deviation, parts) / sizes).sqrt().to(deviation)
     drawn = [
-        torch.from_numpy(generator(source.seed, NOISE, j, source.step).standard_normal(d))
+        torch.from_numpy(generator(deviations.seed, NOISE, j, deviations.step).standard_normal(d))
         for j in comm.hosted
     ]
     xi = torch.stack(drawn).to(deviation) * std.repeat_interleave(sizes, dim=1)
@@ -147,13 +149,13 @@ def _isotropic(source: Source, layers: Sequence[Layer]) -> Tensor:
 
 
 NOISES = {
-    "own": Noise(own),
-    "flipped": Noise(flipped),
-    "signed": Noise(signed),
-    "gaussian": Noise(gaussian, (phases.Exchange(),)),
-    "by-layer": Noise(by_layer, (phases.Mean(),)),
-    "isotropic": Noise(isotropic, (phases.Mean(),)),
-    "delayed": Noise(delayed, (phases.Mean(0, numbers=2),), remembers=True),
-    "shuffled": Noise(shuffled, (phases.Mean(0, numbers=2),), remembers=True),
+    "own": NoiseKind(own),
+    "flipped": NoiseKind(flipped),
+    "signed": NoiseKind(signed),
+    "gaussian": NoiseKind(gaussian, (phases.AllGather(),)),
+    "by-layer": NoiseKind(by_layer, (phases.Mean(),)),
+    "isotropic": NoiseKind(isotropic, (phases.Mean(),)),
+    "delayed": NoiseKind(delayed, (phases.Mean(0, numbers=2),), remembers=True),
+    "shuffled": NoiseKind(shuffled, (phases.Mean(0, numbers=2),), remembers=True),
 }
 """What option `noise` of `ssgd-injected` offers, beside the twin."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gossip.algorithms import flat
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.bounds import share_below_one
 from gossip.algorithms.derived import above
 from gossip.algorithms.properties import Properties
@@ -49,7 +49,7 @@ class D2(Method):
     learning", 2019, arXiv 1702.05122.
     """
 
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
 
     lazy: str = "auto"
     """auto, or off."""
@@ -88,7 +88,7 @@ class D2(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step at the own weights, average with what is to be given back."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gossip.algorithms import flat
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -36,8 +36,8 @@ class Dpsgd:
 
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
-    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.Gradient()),)
-    flat_spread: ClassVar[flat.Spread] = flat.awc
+    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(), phases.LocalGradient()),)
+    flat_spread: ClassVar[flat.FlatSpread] = flat.awc
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
@@ -51,7 +51,7 @@ class Dpsgd:
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Start the messages, compute the gradient, wait, add the increment."""
@@ -80,8 +80,8 @@ class DpsgdAtc:
 
     shared: ClassVar[bool] = False
     properties: ClassVar[Properties] = Properties()
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
-    flat_spread: ClassVar[flat.Spread] = flat.atc
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
+    flat_spread: ClassVar[flat.FlatSpread] = flat.atc
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; its state stays local."""
@@ -95,7 +95,7 @@ class DpsgdAtc:
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step at the own weights, then average with the neighbours."""

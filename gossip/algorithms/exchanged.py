@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
-from gossip.algorithms.compressed import Compressing, keys, share_of_row
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
+from gossip.algorithms.compressed import WithCompressor, keys, share_of_row
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -39,7 +39,7 @@ class Exchanged(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Agree on a direction, then one optimizer step; `w` plays no part."""
@@ -54,7 +54,11 @@ class Exchanged(Method):
 
     @abstractmethod
     def directed(
-        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+        self,
+        state: State[FlatOptimizer],
+        gradients: Gradients,
+        rate: LearningRate,
+        comm: Communicator,
     ) -> "tuple[Tensor, float | Tensor, Rows]":
         """The direction [d], the learning rate along it, and what is kept of finding out."""
 
@@ -66,7 +70,7 @@ def in_order(payload: Tensor, comm: Communicator) -> Sequence[Tensor]:
 
 
 @dataclass(frozen=True)
-class Ef21(Compressing, Exchanged):
+class Ef21(WithCompressor, Exchanged):
     r"""EF21: all know an estimate of each learner's gradient, and are sent corrections.
 
     .. math::
@@ -100,14 +104,18 @@ class Ef21(Compressing, Exchanged):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and a payload for everybody."""
-        return (phases.Gradient(), phases.Exchange(share_of_row(self.operator)))
+        return (phases.LocalGradient(), phases.AllGather(share_of_row(self.operator)))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of anybody."""
         return {"gradient_estimate": torch.zeros_like(x), "mean": torch.zeros_like(x)}
 
     def directed(
-        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+        self,
+        state: State[FlatOptimizer],
+        gradients: Gradients,
+        rate: LearningRate,
+        comm: Communicator,
     ) -> "tuple[Tensor, float | Tensor, Rows]":
         """Correct the estimates, here and of the mean, which is the direction."""
         g = gradients.values

@@ -19,13 +19,13 @@ from scipy.sparse import csr_array
 from gossip.comm.by_identity import ByIdentity
 from topologies.spectrum import DENSE
 
-Spread = Callable[[csr_array], float | None]
+FlatSpread = Callable[[csr_array], float | None]
 """W -> (1/n) sum f(lambda); None where the formula is not for this W."""
 LEAST_GAP = 1e-9
 """Between 1 and the other |lambda|; where one is 1, the variance grows for ever."""
 
 
-def spread(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Spread:
+def sum_over_spectrum(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> FlatSpread:
     """The sum over eigenvalues, remembered for each W."""
 
     def of(w: csr_array) -> float | None:
@@ -40,11 +40,11 @@ def spread(f: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Spread:
     return ByIdentity(of)
 
 
-awc = spread(lambda eigenvalues: 1 / (1 - eigenvalues**2))
+awc = sum_over_spectrum(lambda eigenvalues: 1 / (1 - eigenvalues**2))
 """DPSGD, where gradients are taken."""
-atc = spread(lambda eigenvalues: eigenvalues**2 / (1 - eigenvalues**2))
+atc = sum_over_spectrum(lambda eigenvalues: eigenvalues**2 / (1 - eigenvalues**2))
 """Adapt, then combine: after the averaging."""
-exact_diffusion = spread(
+exact_diffusion = sum_over_spectrum(
     lambda eigenvalues: 2 * eigenvalues**2 / ((1 - eigenvalues) * (1 + 3 * eigenvalues))
 )
 """D^2, after the averaging."""

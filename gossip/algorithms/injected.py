@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import NO_ROWS, Gradient, Method, Rate, Rows, State, Step
-from gossip.algorithms.deviations import NOISES, Source, at_strength
+from gossip.algorithms.base import NO_ROWS, Gradient, LearningRate, Method, Rows, State, Step
+from gossip.algorithms.deviations import NOISES, Deviations, at_strength
 from gossip.algorithms.properties import Properties
 from gossip.algorithms.ssgd import Ssgd
 from gossip.comm.base import Communicator
@@ -81,7 +81,7 @@ class Injected(Method):
             return Ssgd.pattern
         if self.noise == TWIN_NOISE:
             own = (phases.Mean(), phases.Mean(0, numbers=2))
-            return (*own, *Ssgd.pattern, phases.Gradient())
+            return (*own, *Ssgd.pattern, phases.LocalGradient())
         return (*NOISES[self.noise].pattern, *Ssgd.pattern)
 
     def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
@@ -105,20 +105,20 @@ class Injected(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Deviate, take the gradients there, average them, step the mean model; `w` is not used."""
         if self.strength == 0:
             return Ssgd(self.optimizer).step(state, gradient, w, rate, comm)
         past, layers = state.rows["deviations"], state.optimizer.layers
-        source = Source(past, state.step, self.seed, layers, comm)
+        deviations = Deviations(past, state.step, self.seed, layers, comm)
         twin = state.rows.get("twin")
         centre = state.x if twin is None else comm.mean(twin)
         noise = (
-            NOISES[self.noise].make(source)
+            NOISES[self.noise].make(deviations)
             if twin is None
-            else at_strength(twin - centre, source.own, comm)
+            else at_strength(twin - centre, deviations.own, comm)
         )
         points = state.x + self.strength * noise
         gradients = gradient(points)

@@ -79,15 +79,15 @@ def columns(numbers: Tensor, sides: Sequence[int], ranks: Sequence[int]) -> list
     return [part.view(-1, r) for part, r in zip(parts, ranks, strict=True)]
 
 
-def joined(found: Sequence[Tensor], like: Tensor) -> Tensor:
+def flattened(found: Sequence[Tensor], like: Tensor) -> Tensor:
     """The numbers of such matrices one after the other; of none, none of the kind of `like`."""
     return torch.cat([m.flatten() for m in found]) if found else like.new_zeros(0)
 
 
 def drawn(sides: Sequence[int], ranks: Sequence[int], seed: int) -> Tensor:
-    """Orthonormal matrices [side, r] to begin with, the same for all learners, as `joined`."""
+    """Orthonormal matrices [side, r] to begin with, the same for all learners, as `flattened`."""
     draw = generator(seed, COMPRESSION)
-    return joined(
+    return flattened(
         [
             orthonormal(directions(side, r, int(draw.integers(2**63))))
             for side, r in zip(sides, ranks, strict=True)

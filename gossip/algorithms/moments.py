@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -57,14 +57,14 @@ class MixedState(Method):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A row, and one for each quantity, after the gradient."""
-        return (phases.Gradient(), phases.Mix(1 + self.optimizer().kept_per_weight))
+        return (phases.LocalGradient(), phases.Mix(1 + self.optimizer().kept_per_weight))
 
     def step(
         self,
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, then average weights and moments."""

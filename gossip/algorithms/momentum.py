@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
@@ -60,7 +60,7 @@ class QuasiGlobal(_Momentum):
     properties: ClassVar[Properties] = Properties(
         own_momentum=True, one_rate=True, leaves_out=False
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
 
     mu: float = 0.9
     """mu, in [0, 1]."""
@@ -79,7 +79,7 @@ class QuasiGlobal(_Momentum):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step along gradient and momentum, average, take the difference into the momentum."""
@@ -118,14 +118,14 @@ class MixedMomentum(_Momentum):
     """
 
     properties: ClassVar[Properties] = Properties(own_momentum=True, leaves_out=False)
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(2))
 
     def step(
         self,
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step along the momentum, average both."""
@@ -171,14 +171,14 @@ class DecentLam(_Momentum):
         one_rate=True,
         leaves_out=False,
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix())
 
     def step(
         self,
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, average, and carry on the whole of it."""
@@ -219,7 +219,7 @@ class MomentumTracking(_Momentum):
         columns="always", own_momentum=True, leaves_out=False, rounds=False
     )
     pattern: ClassVar[phases.Pattern] = (
-        phases.Overlapped(phases.Mix(), phases.Gradient()),
+        phases.Overlapped(phases.Mix(), phases.LocalGradient()),
         phases.Mix(),
     )
 
@@ -232,7 +232,7 @@ class MomentumTracking(_Momentum):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Average the weights meanwhile, follow the corrected momentum, average the rest of it."""

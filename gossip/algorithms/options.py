@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 from gossip.algorithms.base import Algorithm
 from gossip.errors import UserError, suggestion
-from gossip.keyvalue import converted, parse_options
+from gossip.keyvalue import parse_options, typed_options
 from gossip.optim import FlatOptimizer
 from topologies.options import option_names
 
-Make = Callable[[], FlatOptimizer]
+MakeOptimizer = Callable[[], FlatOptimizer]
 SEED = "seed"
 """The field of a method that draws random numbers: not an option, but the run's seed."""
 
 
-class Settings(NamedTuple):
+class AlgorithmSettings(NamedTuple):
     """What a run says to its algorithms; each takes what it knows."""
 
     order: str
@@ -25,7 +25,7 @@ class Settings(NamedTuple):
     """`--algorithm-options`."""
 
 
-class Line:
+class WithOptions:
     """A line of the table for a class whose fields are its options, beside the optimizer.
 
     Args:
@@ -41,10 +41,10 @@ class Line:
         """Names of its options."""
         return [k for k in option_names(self._kind) if k != SEED]
 
-    def __call__(self, optimizer: Make, settings: Settings) -> Algorithm:
+    def __call__(self, optimizer: MakeOptimizer, settings: AlgorithmSettings) -> Algorithm:
         """The method with the options that are its own."""
         own = {key: text for key, text in settings.options.items() if key in self.options}
-        values = converted(f"algorithm {self._name}", self._kind, own)
+        values = typed_options(f"algorithm {self._name}", self._kind, own)
         if SEED in option_names(self._kind):
             values[SEED] = settings.seed
         return self._kind(optimizer, **values)
@@ -57,7 +57,9 @@ def refuse_unknown(table: Mapping[str, object], names: Iterable[str], given: Ite
         UserError: there is such.
     """
     chosen = [table.get(name) for name in names]
-    known = sorted({key for line in chosen if isinstance(line, Line) for key in line.options})
+    known = sorted(
+        {key for line in chosen if isinstance(line, WithOptions) for key in line.options}
+    )
     for key in parse_options(given, "algorithm"):
         if key not in known:
             there = f"there are {', '.join(known)}" if known else "they have none"

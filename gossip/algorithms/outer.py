@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import NO_ROWS, Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import NO_ROWS, Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.bounds import SMALLEST_RATE, share_below_one
 from gossip.algorithms.moments import averaged
 from gossip.algorithms.properties import Properties
@@ -121,7 +121,7 @@ class Outer(Method):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes an average."""
-        return (phases.Gradient(), phases.Every(self.every, self._average))
+        return (phases.LocalGradient(), phases.Every(self.every, self._average))
 
     @property
     def _average(self) -> phases.Mean:
@@ -139,7 +139,7 @@ class Outer(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step alone; then what the learners do together."""
@@ -290,7 +290,7 @@ class PostLocal(Outer):
     def pattern(self) -> phases.Pattern:
         """A gradient, and an average of gradients or sometimes of weights."""
         rounds = phases.Every(self.every, self._average, after=self.after)
-        return (phases.Gradient(), phases.Until(self.after, phases.Mean()), rounds)
+        return (phases.LocalGradient(), phases.Until(self.after, phases.Mean()), rounds)
 
     def direction(self, gradients: Tensor, t: int, comm: Communicator) -> Tensor:
         """The mean gradient in the beginning, then the learner's own."""

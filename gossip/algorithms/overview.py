@@ -4,9 +4,9 @@ from functools import partial
 
 import torch
 
-from gossip.algorithms import ALGORITHMS, Algorithm, Settings
+from gossip.algorithms import ALGORITHMS, Algorithm, AlgorithmSettings
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.options import Line
+from gossip.algorithms.options import WithOptions
 from gossip.algorithms.properties import needs
 from gossip.optim import FlatOptimizer
 
@@ -23,13 +23,13 @@ def table() -> str:
 
 def _row(name: str) -> str:
     line = ALGORITHMS[name]
-    made = line(_plain, Settings("awc", 0.1, "eval", 0))
+    made = line(_plain, AlgorithmSettings("awc", 0.1, "eval", 0))
     summary = (made.__doc__ or "").strip().splitlines()[0].rstrip(".")
     kept = ", ".join(_kept(made)) or "-"
     wanted = "-" if made.shared else needs(made.properties)
     if not phases.mixes(made.pattern):
         wanted = "W plays no part"
-    options = line.options if isinstance(line, Line) else []
+    options = line.options if isinstance(line, WithOptions) else []
     given = ", ".join(f"{key}={getattr(made, key)}" for key in options) or "-"
     return f"| `{name}` | {summary} | {sent(made.pattern)} | {kept} | {wanted} | {given} |\n"
 
@@ -47,7 +47,7 @@ def _said(phase: phases.Phase) -> str:
             return f"{numbers} numbers"
         case phases.Mean(rows=rows):
             return f"{_times(rows, '2')} M (n - 1)/n"
-        case phases.Exchange(rows=rows):
+        case phases.AllGather(rows=rows):
             return f"{_times(rows)}M (n - 1)"
         case phases.Partner(rows=rows):
             return f"{_times(rows)}M to one other"

@@ -60,7 +60,7 @@ class NoLoCo(Outer):
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         super().__post_init__()
-        if not (self.gamma > 0 and growth(self.mu, self.gamma) < 1):
+        if not (self.gamma > 0 and growth_of_differences(self.mu, self.gamma) < 1):
             raise UserError(
                 f"gamma={self.gamma}: at mu={self.mu} learners drift apart; give a gamma above 0 "
                 "and smaller than that, or a smaller mu"
@@ -76,7 +76,7 @@ class NoLoCo(Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes a partner."""
-        return (phases.Gradient(), phases.Every(self.every, phases.Partner(2)))
+        return (phases.LocalGradient(), phases.Every(self.every, phases.Partner(2)))
 
     def meet(self, now: Now) -> Met:
         """At the end of a round swap theta and drift with the partner."""
@@ -96,7 +96,7 @@ def _partners(n: int, seed: int) -> Callable[[int], csr_array]:
     return matching(n, seed=seed).matrix
 
 
-def growth(mu: float, gamma: float, q: float = 0.5) -> float:
+def growth_of_differences(mu: float, gamma: float, q: float = 0.5) -> float:
     r"""By which differences of many learners grow in a round of NoLoCo, in mean square.
 
     The largest absolute eigenvalue of the recursion of E||theta||^2, E theta . m, E||m||^2 on
@@ -164,7 +164,7 @@ class Gasloc(Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes a mixing."""
-        return (phases.Gradient(), phases.Every(self.every, phases.Mix()))
+        return (phases.LocalGradient(), phases.Every(self.every, phases.Mix()))
 
     def start(self, x: Tensor) -> Rows:
         """The first round begins here."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Gradient:
+class LocalGradient:
     """Every learner computes its gradient."""
 
 
@@ -35,7 +35,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class AllGather:
     """Every learner sends its row to every other, whatever W is, and waits for all of theirs."""
 
     rows: float = 1.0
@@ -55,7 +55,7 @@ class Overlapped:
     """Messages leave at once and travel while something is computed; it ends with the later."""
 
     first: "Mix | Mean"
-    second: Gradient
+    second: LocalGradient
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Every:
     """
 
     steps: int
-    phase: "Mix | Mean | Exchange | Partner | Late"
+    phase: "Mix | Mean | AllGather | Partner | Late"
     after: int = 0
     """Steps before the first of them is counted."""
 
@@ -106,7 +106,9 @@ class Until:
     phase: Mean
 
 
-Phase = Gradient | Mix | Mean | Exchange | Partner | Overlapped | Late | Pairwise | Every | Until
+Phase = (
+    LocalGradient | Mix | Mean | AllGather | Partner | Overlapped | Late | Pairwise | Every | Until
+)
 Pattern = tuple[Phase, ...]
 """One step."""
 

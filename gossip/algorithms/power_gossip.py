@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, State, Step
 from gossip.algorithms.compressed import length
 from gossip.algorithms.derived import swaps
-from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
+from gossip.algorithms.matrices import Matrix, columns, drawn, flattened, matrices, others
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.comm.by_identity import ByIdentity
@@ -71,7 +71,7 @@ class PowerGossip(Method):
     def pattern(self) -> phases.Pattern:
         """A message's share of a row, after the gradient."""
         d = length(self.optimizer().layers)
-        return (phases.Gradient(), phases.Mix(self._numbers(d) / d))
+        return (phases.LocalGradient(), phases.Mix(self._numbers(d) / d))
 
     def payload_bytes(self, d: int, itemsize: int) -> float:
         """Sent along each edge in a step, on average over both turns."""
@@ -87,7 +87,7 @@ class PowerGossip(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, tell each neighbour of the directions in common, go towards it along them."""
@@ -142,7 +142,7 @@ class _Turn(NamedTuple):
     def message(self, row: Tensor, q: Tensor) -> Tensor:
         """H Q of each matrix, and the numbers that are in none."""
         products = [m.of(row) @ own for m, own in zip(self.blocks, self._right(q), strict=True)]
-        return torch.cat((joined(products, row), row[self.rest]))
+        return torch.cat((flattened(products, row), row[self.rest]))
 
     def along(self, p: Tensor, q: Tensor) -> Tensor:
         """P Q^T of each matrix, and the other numbers as they are, [d]."""
@@ -154,7 +154,7 @@ class _Turn(NamedTuple):
 
     def next(self, p: Tensor) -> Tensor:
         """Directions of the other side: of each P."""
-        return joined([orthonormal(left) for left in self._left(p)], p)
+        return flattened([orthonormal(left) for left in self._left(p)], p)
 
     def _left(self, p: Tensor) -> list[Tensor]:
         return columns(p, [m.a for m in self.blocks], self.ranks)

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Rate, Rows, State
+from gossip.algorithms.base import LearningRate, Rows, State
 from gossip.algorithms.compressed import length
 from gossip.algorithms.exchanged import Exchanged
-from gossip.algorithms.matrices import Matrix, columns, drawn, joined, matrices, others
+from gossip.algorithms.matrices import Matrix, columns, drawn, flattened, matrices, others
 from gossip.comm.base import Communicator
 from gossip.compress.low_rank import orthonormal
 from gossip.errors import UserError
@@ -66,13 +66,13 @@ class PowerSgd(Exchanged):
         d = length(self.optimizer().layers)
         found = self._found(d)
         if not found:
-            return (phases.Gradient(), phases.Mean())
+            return (phases.LocalGradient(), phases.Mean())
         rest = int(others(found, d).sum())
         left = sum(m.a * m.rank(self.rank) for m in found) + rest
         right = sum(m.b * m.rank(self.rank) for m in found)
         first = phases.Until(self.after, phases.Mean())
         sides = (phases.Every(1, phases.Mean(k / d), after=self.after) for k in (left, right))
-        return (phases.Gradient(), first, *sides)
+        return (phases.LocalGradient(), first, *sides)
 
     def payload_bytes(self, d: int, itemsize: int) -> float:
         """Of what is averaged, the mean of both sides."""
@@ -96,7 +96,11 @@ class PowerSgd(Exchanged):
         return {"error": torch.zeros_like(x), "directions": q.repeat(len(x), 1)}
 
     def directed(
-        self, state: State[FlatOptimizer], gradients: Gradients, rate: Rate, comm: Communicator
+        self,
+        state: State[FlatOptimizer],
+        gradients: Gradients,
+        rate: LearningRate,
+        comm: Communicator,
     ) -> "tuple[Tensor, float | Tensor, Rows]":
         """Average the products with Q, then those with P."""
         direction, rows = self.agree(gradients.values, state, comm)
@@ -115,16 +119,20 @@ class PowerSgd(Exchanged):
         rows = gradients + state.rows["error"]
         q = columns(state.rows["directions"][0], [m.b for m in found], ranks)
         left = [[m.of(row) @ k for m, k in zip(found, q, strict=True)] for row in rows]
-        sent = [torch.cat((joined(m, row), row[rest])) for m, row in zip(left, rows, strict=True)]
+        sent = [
+            torch.cat((flattened(m, row), row[rest])) for m, row in zip(left, rows, strict=True)
+        ]
         mean = comm.mean(torch.stack(sent))
         p = [orthonormal(m) for m in columns(mean, [m.a for m in found], ranks)]
         right = [[m.of(row).T @ k for m, k in zip(found, p, strict=True)] for row in rows]
-        sums = comm.mean(torch.stack([joined(m, row) for m, row in zip(right, rows, strict=True)]))
+        sums = comm.mean(
+            torch.stack([flattened(m, row) for m, row in zip(right, rows, strict=True)])
+        )
         q = columns(sums, [m.b for m in found], ranks)
         direction = torch.empty_like(rows[0])
         direction[rest] = mean[len(mean) - int(rest.sum()) :]
         for m, a, b in zip(found, p, q, strict=True):
             m.put(direction, a @ b.T)
         error = (rows - direction).masked_fill(rest, 0)
-        kept = joined([orthonormal(m) for m in q], rows)
+        kept = flattened([orthonormal(m) for m in q], rows)
         return direction, {"error": error, "directions": kept.repeat(len(rows), 1)}

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.derived import mass_keeping
 from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
@@ -42,7 +42,7 @@ class Sgp(Method):
     """
 
     properties: ClassVar[Properties] = Properties(columns="any", rounds=False)
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(numbers=1))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(numbers=1))
 
     def start(self, x: Tensor) -> Rows:
         """Begin with omega = 1."""
@@ -53,7 +53,7 @@ class Sgp(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step at the weights, push numerators and masses."""
@@ -91,7 +91,7 @@ class PushDiging(Method):
     properties: ClassVar[Properties] = Properties(
         columns="any", leaves_out=False, rounds=False, steers=True
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2, numbers=1))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(2, numbers=1))
 
     def start(self, x: Tensor) -> Rows:
         """Begin with omega = 1, and no gradient yet: y becomes the first one."""
@@ -103,7 +103,7 @@ class PushDiging(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Track, step along the tracker, push all three."""

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.derived import swaps
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
@@ -46,7 +46,7 @@ class Relay(Method):
     properties: ClassVar[Properties] = Properties(
         columns="always", symmetric=True, static=True, tree=True, rounds=False
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(numbers=1))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(numbers=1))
     later: ClassVar[tuple[str, ...]] = ("heard",)
     """What it keeps from its first step on, in a shape that follows from the tree."""
 
@@ -59,7 +59,7 @@ class Relay(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, send to each neighbour its own message, add up what has come."""

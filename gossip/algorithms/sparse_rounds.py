@@ -10,7 +10,7 @@ from torch import Tensor
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Rows
 from gossip.algorithms.bounds import share_at_most_one
-from gossip.algorithms.compressed import Compressing, keys, share_of_row
+from gossip.algorithms.compressed import WithCompressor, keys, share_of_row
 from gossip.algorithms.outer import Met, Now, Outer
 from gossip.algorithms.properties import Properties
 from gossip.errors import UserError, one_of
@@ -22,7 +22,7 @@ everybody = lru_cache(average)
 
 
 @dataclass(frozen=True)
-class SparseLoCo(Compressing, Outer):
+class SparseLoCo(WithCompressor, Outer):
     r"""SparseLoCo: rounds whose pseudo-gradients are compressed, and what is left out remembered.
 
     .. math::
@@ -73,8 +73,8 @@ class SparseLoCo(Compressing, Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes a payload for everybody."""
-        payload = phases.Exchange(share_of_row(self.operator))
-        return (phases.Gradient(), phases.Every(self.every, payload))
+        payload = phases.AllGather(share_of_row(self.operator))
+        return (phases.LocalGradient(), phases.Every(self.every, payload))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing has been left out."""
@@ -145,7 +145,7 @@ class Sparta(Outer):
     # pyrefly: ignore[bad-override]
     def pattern(self) -> phases.Pattern:
         """A gradient, and an average of some coordinates."""
-        return (phases.Gradient(), phases.Every(self.every, phases.Mean(self.share)))
+        return (phases.LocalGradient(), phases.Every(self.every, phases.Mean(self.share)))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is kept."""

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
 from gossip.optim.flat import FlatOptimizer
@@ -29,7 +29,7 @@ class Ssgd:
 
     shared: ClassVar[bool] = True
     properties: ClassVar[Properties] = Properties()
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mean())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mean())
 
     optimizer: Callable[[], FlatOptimizer]
     """Makes the optimizer; all processes hold the same state."""
@@ -43,7 +43,7 @@ class Ssgd:
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Average the gradients of all learners, then one optimizer step; `w` plays no part."""

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Rate, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, State, Step
 from gossip.algorithms.properties import Properties
 from gossip.algorithms.ssgd import Ssgd
 from gossip.comm.base import Communicator
@@ -77,7 +77,7 @@ class SsgdStar:
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Perturb, take the gradients there, average them, step the unperturbed weights."""

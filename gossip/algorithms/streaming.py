@@ -76,7 +76,7 @@ class Streaming(DiLoCo):
         """A gradient, and sometimes an average of a fragment that began some steps before."""
         fragment = phases.Late(self.delay, phases.Mean(1 / self.fragments))
         before = self.every - self._apart + self.delay
-        return (phases.Gradient(), phases.Every(self._apart, fragment, after=before))
+        return (phases.LocalGradient(), phases.Every(self._apart, fragment, after=before))
 
     def check(self, d: int) -> None:
         """Refuse more fragments than numbers.
@@ -155,7 +155,7 @@ class Eager(DiLoCo):
     def pattern(self) -> phases.Pattern:
         """A gradient, and sometimes an average that began a round before."""
         others = phases.Late(self.every, phases.Mean())
-        return (phases.Gradient(), phases.Every(self.every, others, after=self.every))
+        return (phases.LocalGradient(), phases.Every(self.every, others, after=self.every))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing is known of the others."""

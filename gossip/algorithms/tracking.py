@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gossip.algorithms import pattern as phases
-from gossip.algorithms.base import Gradient, Method, Rate, Rows, State, Step
+from gossip.algorithms.base import Gradient, LearningRate, Method, Rows, State, Step
 from gossip.algorithms.one_message import start_mix_together
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator
@@ -42,7 +42,7 @@ class TrackingAwc(Method):
     properties: ClassVar[Properties] = Properties(
         columns="always", leaves_out=False, rounds=False, steers=True
     )
-    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(2), phases.Gradient()),)
+    pattern: ClassVar[phases.Pattern] = (phases.Overlapped(phases.Mix(2), phases.LocalGradient()),)
 
     def start(self, x: Tensor) -> Rows:
         """No gradient yet: y becomes the first one."""
@@ -53,7 +53,7 @@ class TrackingAwc(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Start both messages, compute the gradient, wait, follow the tracker."""
@@ -92,14 +92,14 @@ class TrackingAtc(TrackingAwc):
     optimization under uncoordinated constant stepsizes", 2015; Di Lorenzo, Scutari, "NEXT", 2016.
     """
 
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(), phases.Mix())
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(), phases.Mix())
 
     def step(
         self,
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Average the trackers, follow them, average the weights."""
@@ -140,7 +140,7 @@ class TrackingSemi(Method):
     """
 
     properties: ClassVar[Properties] = Properties(columns="always", rounds=False)
-    pattern: ClassVar[phases.Pattern] = (phases.Gradient(), phases.Mix(2))
+    pattern: ClassVar[phases.Pattern] = (phases.LocalGradient(), phases.Mix(2))
 
     def start(self, x: Tensor) -> Rows:
         """Nothing to correct yet."""
@@ -151,7 +151,7 @@ class TrackingSemi(Method):
         state: State[FlatOptimizer],
         gradient: Gradient,
         w: csr_array,
-        rate: Rate,
+        rate: LearningRate,
         comm: Communicator,
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step, then average weights and corrections with the neighbours."""

@@ -10,7 +10,7 @@ import torch
 from mpi4py import MPI
 from torch import Tensor
 
-from gossip.comm.transports.mpi import as_bytes
+from gossip.comm.transports.mpi import as_buffer
 from gossip.errors import UserError
 
 ASK, ANSWER = 1, 2
@@ -36,7 +36,7 @@ class Asked:
     """Until when (time.monotonic) it is waited for."""
 
 
-class Pairwise:
+class PairwiseRow:
     r"""A row of weights per process, averaged by pairs; nobody waits for anybody's lock.
 
     Process i sends its row w_i to j; a thread of j takes d = (w_j - w_i)/2 from its own row and
@@ -99,7 +99,7 @@ class Pairwise:
             row = self._row.clone()
             if process is not None and self._asked is None:
                 self._settled.clear()
-                into = [as_bytes(self._difference), MPI.BYTE]
+                into = [as_buffer(self._difference), MPI.BYTE]
                 answer = self._comm.Irecv(into, source=process, tag=ANSWER)
                 question = self._send(row, process, ASK)
                 self._asked = Asked(process, answer, question, time.monotonic() + patience)
@@ -176,7 +176,7 @@ class Pairwise:
         """
         while (message := self._comm.Improbe(tag=ASK, status=(origin := MPI.Status()))) is not None:
             row = torch.empty_like(self._row)
-            into = [as_bytes(row), MPI.BYTE]
+            into = [as_buffer(row), MPI.BYTE]
             self._arriving.append((message.Irecv(into), origin.Get_source(), row))
         self._leaving = [leaving for leaving in self._leaving if not leaving[0].Test()]
         asked, status = self._asked, MPI.Status()
@@ -219,4 +219,4 @@ class Pairwise:
 
     def _send(self, row: Tensor, process: int, tag: int) -> Leaving:
         self.sent += 1
-        return self._comm.Isend([as_bytes(row), MPI.BYTE], dest=process, tag=tag), row
+        return self._comm.Isend([as_buffer(row), MPI.BYTE], dest=process, tag=tag), row

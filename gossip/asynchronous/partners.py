@@ -14,10 +14,10 @@ def partner(study: Study, learner: int, k: int) -> int | None:
     `learner` of W as probabilities, by their size; W is that of step k, as DPSGD would have it.
     """
     w = study.mixing_matrix(k)
-    return None if w is None else drawn(w, study.config.seed, learner, k)
+    return None if w is None else draw_partner(w, study.config.seed, learner, k)
 
 
-def drawn(w: csr_array, seed: int, learner: int, k: int) -> int | None:
+def draw_partner(w: csr_array, seed: int, learner: int, k: int) -> int | None:
     """As `partner`, from W and the seed."""
     row = slice(w.indptr[learner], w.indptr[learner + 1])
     others = w.indices[row] != learner

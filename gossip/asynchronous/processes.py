@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gossip.asynchronous.counter import PAUSE, Counter
 from gossip.asynchronous.learners import Learners
-from gossip.asynchronous.pairwise import Pairwise
+from gossip.asynchronous.pairwise import PairwiseRow
 from gossip.asynchronous.partners import partner
 from gossip.comm.shutdown.overdue import Waiting
 from gossip.study import Study
@@ -29,7 +29,7 @@ class Processes:
     each gradient of a learner: fewer, the shorter gradients are beside a message.
 
     Raises:
-        UserError: as `Pairwise`.
+        UserError: as `PairwiseRow`.
     """
 
     def __init__(self, study: Study, learners: Learners, pause_wanted: Callable[[], bool]) -> None:
@@ -37,7 +37,7 @@ class Processes:
         self._study, self._learners, self._pause_wanted = study, learners, pause_wanted
         # The weights themselves, or the host's copy of those of a GPU.
         self._row = learners.x.cpu()
-        self._exchange = Pairwise(self._row)
+        self._exchange = PairwiseRow(self._row)
         self._counter = Counter()
         self._total = 0
         self._patience = PATIENCE_SECONDS

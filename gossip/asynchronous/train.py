@@ -55,10 +55,10 @@ def train(
         UserError: the rule needs norms of all learners; `start` is of another run; or as
             `Processes`.
     """
-    check(study)
+    check_study(study)
     comm, last = study.comm, study.steps - 1
     position, agreement = position or Position(), agreement or Unstopped(comm)
-    run = Run(study, algorithm, position, start)
+    run = AsynchronousRun(study, algorithm, position, start)
     live, outcome = run.live, run.live.outcome
     end_of_step = EndOfStep(study, live, agreement, record, keep)
 
@@ -84,7 +84,7 @@ def train(
     return outcome
 
 
-class Run:
+class AsynchronousRun:
     """A run, its learners and how far its trace is."""
 
     def __init__(
@@ -161,7 +161,7 @@ def _has_row(study: Study, t: int) -> bool:
     return t % study.config.monitoring.monitor_every == 0 or t == study.steps - 1
 
 
-def check(study: Study) -> None:
+def check_study(study: Study) -> None:
     """Refuse what asynchronous learners cannot have.
 
     Raises:

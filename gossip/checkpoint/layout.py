@@ -29,7 +29,7 @@ def block(process: int) -> str:
     return f"block-{process:05d}.safetensors"
 
 
-def report(process: int) -> str:
+def report_file(process: int) -> str:
     """The file by which a process says that it has done its part."""
     return f"block-{process:05d}.json"
 

@@ -48,7 +48,7 @@ def read(path: Path, hosted: range) -> Snapshot:
     return Snapshot(step=found.step, rows=rows, shared=together, facts=found.facts)
 
 
-def check(path: Path) -> None:
+def verify(path: Path) -> None:
     """Read and verify all of the checkpoint in `path`.
 
     Raises:

@@ -27,7 +27,7 @@ from gossip.checkpoint.files import (
     write_tensors,
 )
 from gossip.checkpoint.manifest import FORMAT, Block, Manifest, render
-from gossip.checkpoint.reading import check
+from gossip.checkpoint.reading import verify
 from gossip.errors import UserError
 from gossip.storage import names
 
@@ -47,7 +47,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class CheckpointPart:
     """What one process writes of a checkpoint."""
 
     folder: Path
@@ -70,7 +70,7 @@ class Part:
         return self.folder / layout.partial(self.step, self.attempt)
 
 
-def write_part(part: Part) -> Content | None:
+def write_part(part: CheckpointPart) -> Content | None:
     """Write this process's part; then report it, or the failure, to process 0.
 
     Returns:
@@ -80,7 +80,7 @@ def write_part(part: Part) -> Content | None:
         OSError, NotKeptError: it could not be written; as little as possible is left of it.
     """
     block = part.partial / layout.block(part.process)
-    report = part.partial / layout.report(part.process)
+    report = part.partial / layout.report_file(part.process)
     shared = part.partial / layout.SHARED
     ends = part.hosted.start, part.hosted.stop - 1
     try:
@@ -98,7 +98,7 @@ def write_part(part: Part) -> Content | None:
     return written
 
 
-def finish(part: Part, shared: Content | None) -> None:
+def finish(part: CheckpointPart, shared: Content | None) -> None:
     """Wait for all parts and complete the checkpoint; on process 0, whatever became of its part.
 
     Args:
@@ -122,7 +122,7 @@ def reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
-def _make(part: Part) -> None:
+def _make(part: CheckpointPart) -> None:
     """Make the folders, those of the checkpoints and of the run too if somebody removed them."""
     if not part.folder.is_dir():
         part.folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def _report_failure(path: Path, report: Report) -> None:
             path.touch()  # an empty file fits on a full disk
 
 
-def _wait(part: Part, *, failed: bool) -> list[Report]:
+def _wait(part: CheckpointPart, *, failed: bool) -> list[Report]:
     """The reports of all processes, but for this one if it has failed.
 
     Raises:
@@ -152,7 +152,7 @@ def _wait(part: Part, *, failed: bool) -> list[Report]:
     while True:
         for process in sorted(missing):
             with suppress(FileNotFoundError):
-                reports[process] = _report(part.partial / layout.report(process))
+                reports[process] = _report(part.partial / layout.report_file(process))
         missing -= reports.keys()
         if not missing:
             break
@@ -178,7 +178,7 @@ def _report(path: Path) -> Report:
         return Report(0, 0, None, f"{path.name}: {why}")
 
 
-def _complete(part: Part, reports: list[Report], shared: Content) -> None:
+def _complete(part: CheckpointPart, reports: list[Report], shared: Content) -> None:
     """Give the folder its manifest and its final name."""
     blocks = []
     for process, report in enumerate(reports):
@@ -189,12 +189,12 @@ def _complete(part: Part, reports: list[Report], shared: Content) -> None:
     manifest = Manifest(FORMAT, part.step, part.n, blocks, shared, json.loads(part.facts))
     write(part.partial / names.MANIFEST, [render(manifest)])
     for process in range(part.processes):
-        (part.partial / layout.report(process)).unlink()
+        (part.partial / layout.report_file(process)).unlink()
     sync_folder(part.partial)
     final = part.folder / names.step_folder(part.step)
     if final.exists():
         try:
-            check(final)
+            verify(final)
         except UserError:
             layout.remove_complete(final, part.step)
         else:

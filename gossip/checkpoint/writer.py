@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gossip.checkpoint import layout
 from gossip.checkpoint.files import NotKeptError
-from gossip.checkpoint.saving import Part, finish, reason, write_part
+from gossip.checkpoint.saving import CheckpointPart, finish, reason, write_part
 from gossip.checkpoint.snapshot import Snapshot
 from gossip.comm.base import Communicator
 
@@ -58,7 +58,7 @@ class Writer:
         self.close()
         comm, first = self._comm, self._comm.process == 0
         assert all(len(rows) == len(comm.hosted) for rows in snapshot.rows.values())
-        part = Part(
+        part = CheckpointPart(
             folder=self._folder,
             step=snapshot.step,
             attempt=int(snapshot.facts.get("attempt", 0)),
@@ -86,7 +86,7 @@ class Writer:
             self._thread.join()
             self._thread = None
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: CheckpointPart) -> None:
         failure: Exception | None = None
         shared = None
         try:

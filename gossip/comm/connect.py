@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gossip.comm.base import Communicator
 
 
-Make = Callable[[], "Communicator"]
+MakeCommunicator = Callable[[], "Communicator"]
 
 
 class Wanted(NamedTuple):
@@ -51,10 +51,12 @@ def connect(
         UserError: no such backend; it does not fit how this process was started, or is missing
             here; the processes do not divide n; MPI is not the one whose mpirun was used.
     """
-    return choose(backend, n, device, wire)()
+    return choose_backend(backend, n, device, wire)()
 
 
-def choose(backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None" = None) -> Make:
+def choose_backend(
+    backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None" = None
+) -> MakeCommunicator:
     """What makes the communicator; see `connect`, whose mistakes are found here.
 
     Making one is collective; a mistake may be made by one process alone.
@@ -63,7 +65,7 @@ def choose(backend: str, n: int, device: str = "cpu", wire: "torch.dtype | None"
     return lookup(BACKENDS, backend, "backend")(Wanted(n, device, wire))
 
 
-def _auto(wanted: Wanted) -> Make:
+def _auto(wanted: Wanted) -> MakeCommunicator:
     from gossip.comm.startup.rendezvous import meets_by_mpi
 
     how = launched()
@@ -74,7 +76,7 @@ def _auto(wanted: Wanted) -> Make:
     return (_mpi if meets_by_mpi() else _gloo)(wanted)
 
 
-def _stacked(wanted: Wanted) -> Make:
+def _stacked(wanted: Wanted) -> MakeCommunicator:
     how = launched()
     if how and how.size > 1:
         raise UserError(
@@ -91,7 +93,7 @@ def _stacked(wanted: Wanted) -> Make:
     return lambda: Stacked(wanted.n, wanted.wire)
 
 
-def _mpi(wanted: Wanted) -> Make:
+def _mpi(wanted: Wanted) -> MakeCommunicator:
     how = launched()
     if sign() is TORCHRUN:
         raise UserError(
@@ -116,7 +118,7 @@ def _mpi(wanted: Wanted) -> Make:
     return lambda: Mpi(wanted.n, device=wanted.device, wire=wanted.wire)
 
 
-def _gloo(wanted: Wanted) -> Make:
+def _gloo(wanted: Wanted) -> MakeCommunicator:
     _check_torch("gloo")
     how = launched()
     check_divides(wanted.n, how.size if how else 1)
@@ -125,7 +127,7 @@ def _gloo(wanted: Wanted) -> Make:
     return lambda: Gloo(wanted.n, wire=wanted.wire)
 
 
-def _nccl(wanted: Wanted) -> Make:
+def _nccl(wanted: Wanted) -> MakeCommunicator:
     import torch
 
     _check_torch("nccl")
@@ -159,7 +161,7 @@ def _check_torch(backend: str) -> None:
         )
 
 
-BACKENDS: dict[str, Callable[[Wanted], Make]] = {
+BACKENDS: dict[str, Callable[[Wanted], MakeCommunicator]] = {
     "auto": _auto,
     "stacked": _stacked,
     "mpi": _mpi,

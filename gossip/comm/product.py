@@ -7,16 +7,16 @@ import torch
 from scipy.sparse import csr_array, diags_array
 from torch import Tensor
 
-Product = Callable[[Tensor], Tensor]
+MatrixProduct = Callable[[Tensor], Tensor]
 """x [columns, d] -> w x [rows, d]."""
 
 DENSE_FROM = 0.5
 """Share of non-zeros from which a dense product is faster than a sparse one (n = 5, 16, 64)."""
 
 
-def product(w: csr_array) -> Product:
+def product(w: csr_array) -> MatrixProduct:
     """The function x [columns, d] -> w x [rows, d]; w is prepared once for each kind of tensor."""
-    prepared: dict[tuple[torch.dtype, torch.device], Product] = {}
+    prepared: dict[tuple[torch.dtype, torch.device], MatrixProduct] = {}
 
     def multiply(x: Tensor) -> Tensor:
         kind = (x.dtype, x.device)
@@ -27,7 +27,7 @@ def product(w: csr_array) -> Product:
     return multiply
 
 
-def rounded(w: csr_array, wire: torch.dtype | None) -> Product:
+def rounded(w: csr_array, wire: torch.dtype | None) -> MatrixProduct:
     r"""X [n, d] -> W x where other learners' rows count as they travel.
 
     .. math:: W_{jj} x_j + \sum_{k \ne j} W_{jk}\, \mathrm{wire}(x_k)
@@ -48,7 +48,7 @@ def rounded(w: csr_array, wire: torch.dtype | None) -> Product:
     return multiply
 
 
-def _prepared(w: csr_array, dtype: torch.dtype, device: torch.device) -> Product:
+def _prepared(w: csr_array, dtype: torch.dtype, device: torch.device) -> MatrixProduct:
     """The product for tensors of this dtype and device.
 
     SciPy's CSR kernel reads and writes the tensors' memory in place and beat torch's sparse

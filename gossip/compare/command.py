@@ -137,7 +137,7 @@ def compare(argv: Sequence[str]) -> None:
     if command.report:
         result.report(result.read(command.out), command.out)
         return
-    comparison = described(command, given)
+    comparison = comparison_of(command, given)
     for side in comparison.sides():
         for note in methods.notes(side, given):
             print(f"gossip.compare: note: {note}", file=sys.stderr)
@@ -171,7 +171,7 @@ def parse(argv: Sequence[str]) -> tuple[Command, frozenset[str]]:
     return command, frozenset((flags | given) & PLACES.keys() - {*SHARED})
 
 
-def described(command: Command, given: frozenset[str]) -> Comparison:
+def comparison_of(command: Command, given: frozenset[str]) -> Comparison:
     """The comparison that a command line means; reads the data set for its size.
 
     Raises:

@@ -4,12 +4,12 @@ import itertools
 from dataclasses import dataclass, field
 
 from gossip.compare import methods
-from gossip.compare.methods import SINGLE, Method
+from gossip.compare.methods import SINGLE, Side
 from gossip.compare.options import changed, free
 from gossip.config import Config
 from gossip.errors import UserError
 
-Values = tuple[tuple[str, str], ...]
+TunedValues = tuple[tuple[str, str], ...]
 """Tuned options and their values, as text."""
 
 
@@ -61,13 +61,13 @@ class Comparison:
         self._check_batches()
         self._check_tuning()
 
-    def sides(self) -> tuple[Method, ...]:
+    def sides(self) -> tuple[Side, ...]:
         """The methods, the single worker with them where it sets the target."""
         sides = tuple(methods.parse(text) for text in self.methods)
         wanted = self.target is None and SINGLE not in {side.name for side in sides}
-        return (Method(SINGLE, SINGLE), *sides) if wanted else sides
+        return (Side(SINGLE, SINGLE), *sides) if wanted else sides
 
-    def grid(self) -> list[Values]:
+    def grid(self) -> list[TunedValues]:
         """The combinations of values that are tried; without tuning, one that changes nothing."""
         axes = [tried(text) for text in self.tune]
         return list(

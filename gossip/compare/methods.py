@@ -25,7 +25,7 @@ _NOT_OF_ONE = (
 
 
 @dataclass(frozen=True)
-class Method:
+class Side:
     """One side of a comparison."""
 
     text: str
@@ -46,7 +46,7 @@ def file_name(text: str) -> str:
     return re.sub(r"[^\w.=,+-]", "-", text)
 
 
-def parse(text: str) -> Method:
+def parse(text: str) -> Side:
     """NAME or NAME:key=value,key=value.
 
     Raises:
@@ -57,11 +57,11 @@ def parse(text: str) -> Method:
     options = parse_options(rest.split(",") if colon else (), f"method {name}")
     for key in options:
         free(key, f"method {name}: option")
-    return Method(text, name, options)
+    return Side(text, name, options)
 
 
 def config(
-    method: Method,
+    method: Side,
     base: Config,
     n: int,
     seed: int,
@@ -102,7 +102,7 @@ def config(
     return replace(laid, seed=seed, gossip=replace(laid.gossip, learners=n))
 
 
-def notes(method: Method, given: Collection[str]) -> list[str]:
+def notes(method: Side, given: Collection[str]) -> list[str]:
     """Options said for all methods that this one does not follow, since its preset defines them."""
     rate = PRESETS.get(method.name, {}).get("rate", {})
     own = [*rate, *(option for part in GOES_WITH if part in rate for option in GOES_WITH[part])]
@@ -115,7 +115,7 @@ def notes(method: Method, given: Collection[str]) -> list[str]:
     ]
 
 
-def distinct(methods: Collection[Method]) -> None:
+def distinct(methods: Collection[Side]) -> None:
     """Refuse two methods whose runs would have the same names.
 
     Raises:
@@ -127,7 +127,7 @@ def distinct(methods: Collection[Method]) -> None:
             raise UserError(f"method {method.text} is named twice")
 
 
-def _under_preset(method: Method, base: Config, given: Collection[str]) -> Config:
+def _under_preset(method: Side, base: Config, given: Collection[str]) -> Config:
     """`base` with a preset laid over it, but for the parts that the method changes itself."""
     said = {"steps", "epochs", *(key for key in YIELDING if key in given)}
     said |= {part for part in GOES_WITH if part in method.options}

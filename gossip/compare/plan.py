@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gossip.compare import methods
-from gossip.compare.comparison import Comparison, Values
+from gossip.compare.comparison import Comparison, TunedValues
 from gossip.compare.methods import SINGLE, file_name
 from gossip.compare.metrics import VALIDATION, diverged, last_error
 from gossip.config import Config
@@ -26,7 +26,7 @@ class Entry:
 
     cell: Cell
     seed: int
-    values: Values
+    values: TunedValues
     config: Config
 
     @property
@@ -49,12 +49,15 @@ def cells(comparison: Comparison) -> list[Cell]:
     ]
 
 
-def entries(comparison: Comparison, chosen: Mapping[Cell, Values] | None = None) -> list[Entry]:
+def entries(
+    comparison: Comparison, chosen: Mapping[Cell, TunedValues] | None = None
+) -> list[Entry]:
     """The trials, and the final runs of the cells whose values are chosen.
 
     Args:
         comparison: what is compared.
-        chosen: values by cell, of `choose`; None: the trials alone, or without --tune all runs.
+        chosen: values by cell, of `choose_values`; None: the trials alone, or without --tune
+            all runs.
 
     Raises:
         UserError: a config that cannot be run.
@@ -73,7 +76,9 @@ def entries(comparison: Comparison, chosen: Mapping[Cell, Values] | None = None)
     return list(made.values())
 
 
-def plan(comparison: Comparison, chosen: Mapping[Cell, Values] | None = None) -> dict[str, Config]:
+def plan(
+    comparison: Comparison, chosen: Mapping[Cell, TunedValues] | None = None
+) -> dict[str, Config]:
     """The runs of `entries`, as `gossip.runs.sweep.run_all` takes them."""
     return {entry.key: entry.config for entry in entries(comparison, chosen)}
 
@@ -83,7 +88,7 @@ def trial_seeds(comparison: Comparison) -> tuple[int, ...]:
     return (comparison.tune_seeds or comparison.seeds[:1]) if comparison.tune else ()
 
 
-def choose(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, Values]:
+def choose_values(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, TunedValues]:
     """The values of each cell all of whose trials are there: lowest final validation error.
 
     Fewer diverged trials come first, then the mean error of the others over the tuning seeds, then
@@ -95,7 +100,7 @@ def choose(comparison: Comparison, runs: Mapping[str, Run]) -> dict[Cell, Values
     """
     if not comparison.tune:
         return dict.fromkeys(cells(comparison), ())
-    trials: dict[Cell, dict[Values, list[Run | None]]] = {}
+    trials: dict[Cell, dict[TunedValues, list[Run | None]]] = {}
     for entry in entries(comparison):
         points = trials.setdefault(entry.cell, {})
         points.setdefault(entry.values, []).append(runs.get(entry.key))
@@ -123,7 +128,7 @@ def _mean_error(runs: list[Run]) -> float:
     return math.inf if math.isnan(mean) else mean
 
 
-def _config(comparison: Comparison, cell: Cell, seed: int, values: Values) -> Config:
+def _config(comparison: Comparison, cell: Cell, seed: int, values: TunedValues) -> Config:
     base, given = comparison.base, comparison.given
     side = next(side for side in comparison.sides() if side.text == cell.method)
     made = methods.config(side, base, cell.learners, seed, dict(values), given=given)

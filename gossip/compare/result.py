@@ -11,8 +11,8 @@ from rich.console import Console
 
 from gossip.comm.connect import connect
 from gossip.compare import metrics, pictures, rows, table
-from gossip.compare.comparison import Comparison, Values
-from gossip.compare.plan import Cell, Entry, choose, entries, plan
+from gossip.compare.comparison import Comparison, TunedValues
+from gossip.compare.plan import Cell, Entry, choose_values, entries, plan
 from gossip.config import Config, to_tables
 from gossip.errors import UserError
 from gossip.report import Run, load_runs
@@ -44,7 +44,7 @@ def train(comparison: Comparison, folder: Path, *, jobs: int) -> None:
     write(comparison, folder)
     if comparison.tune:
         _run(plan(comparison), "tuning", folder, jobs)
-    chosen = choose(comparison, finished(entries(comparison), folder))
+    chosen = choose_values(comparison, finished(entries(comparison), folder))
     _run(plan(comparison, chosen), "training", folder, jobs)
 
 
@@ -85,7 +85,7 @@ def report(comparison: Comparison, folder: Path, console: Console | None = None)
         UserError: nothing is finished, or a file cannot be written.
     """
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
-    chosen = choose(comparison, finished(entries(comparison), folder))
+    chosen = choose_values(comparison, finished(entries(comparison), folder))
     wanted = entries(comparison, chosen)
     runs = finished(wanted, folder)
     if not runs:
@@ -168,7 +168,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _missing(
-    comparison: Comparison, chosen: Mapping[Cell, Values], wanted: int, there: int
+    comparison: Comparison, chosen: Mapping[Cell, TunedValues], wanted: int, there: int
 ) -> str | None:
     """What is not finished, in words."""
     if comparison.tune and len(chosen) < len({e.cell for e in entries(comparison)}):

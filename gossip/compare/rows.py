@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gossip.compare import metrics
-from gossip.compare.comparison import Comparison, Values
+from gossip.compare.comparison import Comparison, TunedValues
 from gossip.compare.methods import SINGLE
 from gossip.compare.plan import Cell, Entry, entries, trial_seeds
 from gossip.errors import UserError
@@ -64,7 +64,9 @@ class Row:
     seconds_to_target: float
 
 
-def target(comparison: Comparison, chosen: Mapping[Cell, Values], runs: Mapping[str, Run]) -> float:
+def target(
+    comparison: Comparison, chosen: Mapping[Cell, TunedValues], runs: Mapping[str, Run]
+) -> float:
     """The error to reach: as given, or that of the single worker at its chosen values.
 
     NaN as long as not every seed of the single worker is there.
@@ -88,7 +90,7 @@ def target(comparison: Comparison, chosen: Mapping[Cell, Values], runs: Mapping[
 
 
 def rows(
-    comparison: Comparison, chosen: Mapping[Cell, Values], runs: Mapping[str, Run]
+    comparison: Comparison, chosen: Mapping[Cell, TunedValues], runs: Mapping[str, Run]
 ) -> list[Row]:
     """A row for each finished run, trials included; the arguments are those of `target`."""
     goal = target(comparison, chosen, runs)
@@ -147,7 +149,7 @@ def row_of(
     )
 
 
-def tuned_text(values: Values) -> str:
+def tuned_text(values: TunedValues) -> str:
     """Tuned values for a table."""
     return " ".join(f"{key}={value}" for key, value in values)
 
@@ -180,7 +182,7 @@ def _at_epoch(comparison: Comparison, entry: Entry) -> float:
     return at if at < end else at + (1.0 if grows else batch / comparison.samples)
 
 
-def _is_chosen(comparison: Comparison, entry: Entry, chosen: Mapping[Cell, Values]) -> bool:
+def _is_chosen(comparison: Comparison, entry: Entry, chosen: Mapping[Cell, TunedValues]) -> bool:
     return chosen.get(entry.cell) == entry.values and entry.seed in comparison.seeds
 
 

@@ -9,10 +9,10 @@ Part = tuple[torch.dtype, int]
 
 def joined(*parts: Tensor) -> Tensor:
     """The bytes of several tensors [rows, m_i], one after the other: [rows, bytes] uint8."""
-    return torch.cat([as_bytes(part) for part in parts], dim=1)
+    return torch.cat([as_payload(part) for part in parts], dim=1)
 
 
-def as_bytes(part: Tensor) -> Tensor:
+def as_payload(part: Tensor) -> Tensor:
     """[rows, m] of any dtype as [rows, bytes] uint8."""
     if part.numel() == 0:
         return part.new_zeros(len(part), 0, dtype=torch.uint8)

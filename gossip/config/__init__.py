@@ -1,7 +1,7 @@
 """The config of a run, from the command line, a TOML file or Python."""
 
 from gossip.config.compute import Compute
-from gossip.config.damping import Damping
+from gossip.config.damping import BatchGrowth
 from gossip.config.reliability import Reliability
 from gossip.config.toml import from_tables, load, to_tables
 from gossip.config.tree import (
@@ -19,9 +19,9 @@ __all__ = [
     "BATCH_NORMS",
     "WIRES",
     "Averaging",
+    "BatchGrowth",
     "Compute",
     "Config",
-    "Damping",
     "Data",
     "Model",
     "Monitoring",

@@ -12,7 +12,7 @@ from gossip.errors import UserError, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Damping:
+class BatchGrowth:
     """How the batch grows as training goes on; lengths are then counted in samples."""
 
     damping: Annotated[str, names(DAMPERS)] = "none"

@@ -12,7 +12,7 @@ from gossip.algorithms import NAMES, NOISE_MODES, ORDERS, check_options
 from gossip.comm.connect import BACKENDS
 from gossip.compress import OPERATORS, wire
 from gossip.config.compute import Compute
-from gossip.config.damping import Damping
+from gossip.config.damping import BatchGrowth
 from gossip.config.fields import at_least, names, not_negative
 from gossip.config.reliability import Reliability
 from gossip.data import DATASETS, INPUT_SCALINGS, PARTITIONS, TARGET_SCALINGS
@@ -297,7 +297,7 @@ class Config:
     data: Data = field(default_factory=Data)
     model: Model = field(default_factory=Model)
     rate: Rate = field(default_factory=Rate)
-    damping: Damping = field(default_factory=Damping)
+    damping: BatchGrowth = field(default_factory=BatchGrowth)
     monitoring: Monitoring = field(default_factory=Monitoring)
     reliability: Reliability = field(default_factory=Reliability)
     compute: Compute = field(default_factory=Compute)

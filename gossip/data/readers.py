@@ -112,7 +112,7 @@ def _read_idx(path: Path) -> np.ndarray:
     return parse_idx(gunzip(path), str(path)) if path.suffix == ".gz" else map_idx(path)
 
 
-def read_npz(path: Path) -> Arrays:
+def train_test_npz(path: Path) -> Arrays:
     """The arrays x_train, y_train, x_test, y_test of a .npz; pickled objects are refused.
 
     Raises:
@@ -149,14 +149,14 @@ def find(name: str, data_dir: Path, *, published: bool) -> tuple[Arrays, Path] |
     if Path(name).name != name:  # it may come from a config file, and not lead out of the folder
         return None
     if data_dir.suffix == ".npz" and data_dir.is_file():
-        return read_npz(data_dir), data_dir
+        return train_test_npz(data_dir), data_dir
     if not data_dir.is_dir():
         raise UserError(f"--data-dir {data_dir}: there is no such folder: create it or correct it")
     own = [p for p in sorted(data_dir.iterdir()) if p.is_dir() and _plain(p.name) == _plain(name)]
     for folder in (*own, *(p / "raw" for p in own), data_dir):
         npz = folder / f"{name}.npz"
         if npz.is_file():
-            return read_npz(npz), npz
+            return train_test_npz(npz), npz
         arrays = read_idx_folder(folder) if published or folder != data_dir else None
         if arrays is not None:
             return arrays, folder

@@ -5,22 +5,22 @@ pass, and the parts' sums are added up (`gradient_sums`). So an update is a func
 samples: the number of workers, and who computes what, changes it by rounding only.
 """
 
-from gossip.engines.base import Engine, Part, parts, workers_for
-from gossip.engines.connect import connect
+from gossip.engines.base import Engine, MicroBatch, parts, workers_for
+from gossip.engines.connect import as_engine
 from gossip.engines.here import Here
-from gossip.engines.problem import Arrays, Items, Problem
+from gossip.engines.problem import ArraySamples, Items, Problem
 from gossip.engines.sums import Sums, added, gradient_sums, loss_sums
 
 __all__ = [
-    "Arrays",
+    "ArraySamples",
     "Engine",
     "Here",
     "Items",
-    "Part",
+    "MicroBatch",
     "Problem",
     "Sums",
     "added",
-    "connect",
+    "as_engine",
     "gradient_sums",
     "loss_sums",
     "parts",

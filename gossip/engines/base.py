@@ -10,7 +10,7 @@ from gossip.engines.problem import Problem
 from gossip.engines.sums import Sums
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """The samples of one training pass, and the seed of what the module draws in it."""
 
     indices: np.ndarray
@@ -35,11 +35,11 @@ class Engine(Protocol):
         """Ask for so many workers from now on; fewer do the same until more have come."""
         ...
 
-    def gradient(self, weights: Mapping[str, Tensor], batch: Sequence[Part]) -> Sums:
+    def gradient(self, weights: Mapping[str, Tensor], batch: Sequence[MicroBatch]) -> Sums:
         """Sums over a batch of the gradient and the loss, see `gradient_sums`."""
         ...
 
-    def loss(self, weights: Mapping[str, Tensor], batch: Sequence[Part]) -> Sums:
+    def loss(self, weights: Mapping[str, Tensor], batch: Sequence[MicroBatch]) -> Sums:
         """Sums over samples of the loss of the module as it is judged, see `loss_sums`."""
         ...
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gossip.engines import sums
-from gossip.engines.base import Part
+from gossip.engines.base import MicroBatch
 from gossip.engines.extras import extra
 from gossip.engines.problem import Problem
 from gossip.engines.sums import Sums
@@ -90,11 +90,11 @@ class Cluster:
             self._scales(workers)
         self._asked = workers
 
-    def gradient(self, weights: Mapping[str, Tensor], batch: Sequence[Part]) -> Sums:
+    def gradient(self, weights: Mapping[str, Tensor], batch: Sequence[MicroBatch]) -> Sums:
         """Sums over a batch of the gradient and the loss."""
         return self._again_if_lost(gradient, weights, batch)
 
-    def loss(self, weights: Mapping[str, Tensor], batch: Sequence[Part]) -> Sums:
+    def loss(self, weights: Mapping[str, Tensor], batch: Sequence[MicroBatch]) -> Sums:
         """Sums over samples of the loss."""
         return self._again_if_lost(loss, weights, batch)
 
@@ -123,7 +123,9 @@ class Cluster:
             "at their logs, they may be short of memory"
         )
 
-    def _computed(self, task: Callable[..., Any], numbers: Any, batch: Sequence[Part]) -> Sums:
+    def _computed(
+        self, task: Callable[..., Any], numbers: Any, batch: Sequence[MicroBatch]
+    ) -> Sums:
         """One update: weights out, a task for each worker, a tree of sums back."""
         addresses = self._workers()
         taking_part = addresses[: min(len(addresses), self._asked or 1, len(batch))]
@@ -233,12 +235,14 @@ class Cluster:
         )
 
 
-def gradient(problem: Problem, weights: Mapping[str, np.ndarray], batch: Sequence[Part]) -> Any:
+def gradient(
+    problem: Problem, weights: Mapping[str, np.ndarray], batch: Sequence[MicroBatch]
+) -> Any:
     """A worker's share of an update; its name is the task's on the dashboard."""
     return _as_arrays(sums.gradient_sums(problem, _tensors(weights, problem.device), batch))
 
 
-def loss(problem: Problem, weights: Mapping[str, np.ndarray], batch: Sequence[Part]) -> Any:
+def loss(problem: Problem, weights: Mapping[str, np.ndarray], batch: Sequence[MicroBatch]) -> Any:
     """A worker's share of a loss."""
     return _as_arrays(sums.loss_sums(problem, _tensors(weights, problem.device), batch))
 

@@ -12,7 +12,7 @@ from gossip.errors import UserError, one_of
 ENGINES = ("here", "dask")
 
 
-def connect(engine: Any, workers: int = 1) -> Engine:
+def as_engine(engine: Any, workers: int = 1) -> Engine:
     """The engine: "here", "dask", or the workers of a `distributed.Client`.
 
     "dask" is the client that is current (`distributed.Client` makes itself so), and where there is

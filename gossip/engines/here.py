@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from gossip.engines.base import Part
+from gossip.engines.base import MicroBatch
 from gossip.engines.problem import Problem
 from gossip.engines.sums import Sums, gradient_sums, loss_sums
 
@@ -21,11 +21,11 @@ class Here:
     def scale(self, workers: int) -> None:
         """There is one, whatever is asked for."""
 
-    def gradient(self, weights: Mapping[str, Tensor], batch: Sequence[Part]) -> Sums:
+    def gradient(self, weights: Mapping[str, Tensor], batch: Sequence[MicroBatch]) -> Sums:
         """Sums over a batch of the gradient and the loss."""
         return gradient_sums(self._problem, weights, batch)
 
-    def loss(self, weights: Mapping[str, Tensor], batch: Sequence[Part]) -> Sums:
+    def loss(self, weights: Mapping[str, Tensor], batch: Sequence[MicroBatch]) -> Sums:
         """Sums over samples of the loss."""
         return loss_sums(self._problem, weights, batch)
 

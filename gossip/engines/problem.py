@@ -13,7 +13,7 @@ from gossip.task.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)
-class Arrays:
+class ArraySamples:
     """Inputs [N, ...] and targets [N, ...] as arrays or tensors."""
 
     inputs: np.ndarray | Tensor

@@ -20,10 +20,10 @@ from torch.linalg import vector_norm
 from gossip.engines.problem import Problem
 from gossip.errors import UserError
 from gossip.streams import seeded
-from gossip.task.overrun import FAULT, Watch
+from gossip.task.overrun import FAULT, OverrunDetector
 
 if TYPE_CHECKING:
-    from gossip.engines.base import Part
+    from gossip.engines.base import MicroBatch
 
 _ONE_AT_A_TIME = Lock()
 """A module's parameters are replaced while it is called, and the workers of a process share it."""
@@ -64,7 +64,9 @@ def _grown(a: Sums, b: Sums) -> Sums:
     return added(a._replace(gradient={}), b)._replace(gradient=a.gradient)
 
 
-def gradient_sums(problem: Problem, weights: Mapping[str, Tensor], batch: Sequence["Part"]) -> Sums:
+def gradient_sums(
+    problem: Problem, weights: Mapping[str, Tensor], batch: Sequence["MicroBatch"]
+) -> Sums:
     """Training passes over the parts of a batch, one after the other, added up.
 
     Args:
@@ -82,7 +84,9 @@ def gradient_sums(problem: Problem, weights: Mapping[str, Tensor], batch: Sequen
     return total
 
 
-def loss_sums(problem: Problem, weights: Mapping[str, Tensor], batch: Sequence["Part"]) -> Sums:
+def loss_sums(
+    problem: Problem, weights: Mapping[str, Tensor], batch: Sequence["MicroBatch"]
+) -> Sums:
     """The loss of the module as it is judged (`eval()`), over the parts one after the other."""
     with _ONE_AT_A_TIME, torch.no_grad():
         problem.module.eval()
@@ -92,7 +96,7 @@ def loss_sums(problem: Problem, weights: Mapping[str, Tensor], batch: Sequence["
     return Sums({}, {}, total, 0.0, sum(counts), len(counts))
 
 
-def _trained(problem: Problem, weights: Mapping[str, Tensor], part: "Part") -> Sums:
+def _trained(problem: Problem, weights: Mapping[str, Tensor], part: "MicroBatch") -> Sums:
     n = len(part.indices)
     names = [name for name, p in problem.module.named_parameters() if p.requires_grad]
     trained = {name: weights[name].detach().clone().requires_grad_() for name in names}
@@ -109,7 +113,7 @@ def _trained(problem: Problem, weights: Mapping[str, Tensor], part: "Part") -> S
     return Sums(gradient, buffers, float(loss.detach()) * n, squares, n, 1)
 
 
-def _watched_loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") -> Tensor:
+def _watched_loss(problem: Problem, tensors: dict[str, Tensor], part: "MicroBatch") -> Tensor:
     """The loss of which a gradient will be taken; the first time, if that writes where it may.
 
     Raises:
@@ -117,7 +121,7 @@ def _watched_loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") ->
     """
     if problem in _LOOKED_AT:
         return _loss(problem, tensors, part)
-    with Watch() as watch:
+    with OverrunDetector() as watch:
         loss = _loss(problem, tensors, part)
     if watch.overruns:
         raise UserError(
@@ -128,7 +132,7 @@ def _watched_loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") ->
     return loss
 
 
-def _loss(problem: Problem, tensors: dict[str, Tensor], part: "Part") -> Tensor:
+def _loss(problem: Problem, tensors: dict[str, Tensor], part: "MicroBatch") -> Tensor:
     inputs, targets = problem.samples.batch(part.indices)
     inputs, targets = _on(problem.device, inputs), _on(problem.device, targets)
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)

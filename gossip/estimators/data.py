@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import Subset
 
-from gossip.engines import Arrays, Items, parts
+from gossip.engines import ArraySamples, Items, parts
 from gossip.errors import UserError
 from gossip.task.samples import Samples
 
@@ -42,13 +42,13 @@ def samples_of(dataset: Any, encode: Encode | None = None) -> Samples:
     if isinstance(dataset, Subset):
         whole = samples_of(dataset.dataset, encode)
         indices = np.asarray(dataset.indices, dtype=np.int64)
-        if isinstance(whole, Arrays):
-            return Arrays(whole.inputs[indices], whole.targets[indices])
+        if isinstance(whole, ArraySamples):
+            return ArraySamples(whole.inputs[indices], whole.targets[indices])
         return Items(dataset, encode)
     if isinstance(dataset, Dataset):
         n = len(dataset.X)
         targets = np.zeros(n) if dataset.y is None else np.asarray(dataset.y)
-        return Arrays(dataset.X, targets if encode is None else encode(targets))
+        return ArraySamples(dataset.X, targets if encode is None else encode(targets))
     return Items(dataset, encode)
 
 
@@ -56,7 +56,7 @@ def in_order(dataset: Any, at_once: int) -> list[tuple[Any, Any]]:
     """All samples, so many at once, with the targets as the user has them."""
     samples = samples_of(dataset)
     numbers = parts(np.arange(len(samples)), at_once)
-    if isinstance(samples, Arrays):
+    if isinstance(samples, ArraySamples):
         return [(samples.inputs[part], samples.targets[part]) for part in numbers]
     return [samples.batch(part) for part in numbers]
 

@@ -18,7 +18,7 @@ from skorch.callbacks import EpochTimer, PassthroughScoring
 from skorch.dataset import Dataset
 from torch import Tensor, nn
 
-from gossip.engines import Engine, Part, Problem, connect, parts, workers_for
+from gossip.engines import Engine, MicroBatch, Problem, as_engine, parts, workers_for
 from gossip.errors import UserError, said
 from gossip.estimators import picture
 from gossip.estimators.course import Course, Update, epoch
@@ -284,7 +284,7 @@ class DampedNet(NeuralNet):
         start = time.perf_counter()
         self.epochs_asked_ = epochs
         check_workers(self.min_workers, self.max_workers, self.grads_per_worker)
-        self._engine: Engine = connect(self.engine, self.min_workers)
+        self._engine: Engine = as_engine(self.engine, self.min_workers)
         try:
             self.notify("on_train_begin", X=X, y=y)
             try:
@@ -331,7 +331,7 @@ class DampedNet(NeuralNet):
             probe = generator(self.seed_, PROBE, update)
             size = max(1, round(share * population))
             numbers = np.sort(probe.choice(population, size, replace=False))
-        batch = [Part(part) for part in parts(numbers, JUDGED_AT_ONCE)]
+        batch = [MicroBatch(part) for part in parts(numbers, JUDGED_AT_ONCE)]
         if "training_gradient_square" in fields:
             total = self._engine.gradient(self._weights(), batch)
             square = sum(float(g.double().square().sum()) for g in total.gradient.values())
@@ -372,7 +372,7 @@ class DampedNet(NeuralNet):
         seeds = (
             int(generator(self.seed_, PASS, k, update).integers(2**31)) for k in range(samples)
         )
-        passes = [Part(part, next(seeds)) for part in parts(batch.indices, size)]
+        passes = [MicroBatch(part, next(seeds)) for part in parts(batch.indices, size)]
         total = self._engine.gradient(self._weights(), passes)
         loss = total.loss / total.samples
         if not np.isfinite(loss):

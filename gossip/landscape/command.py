@@ -25,7 +25,7 @@ _WIDTH_OF_A_FILE = 160
 
 
 @dataclass(frozen=True)
-class Options:
+class Command:
     """Show the loss about the learners of runs: how flat it is at their mean, and its contours.
 
     Of each run's newest checkpoint, whatever backend and number of processes wrote it, or of those
@@ -156,14 +156,14 @@ def smoothed_table(found: Sequence[tuple[Path, Landscape]]) -> Table:
     return made
 
 
-def parse(argv: Sequence[str] | None) -> Options:
+def parse(argv: Sequence[str] | None) -> Command:
     """The command line.
 
     Raises:
         SystemExit: --help, or an option that does not exist.
     """
     prog, config = "python -m gossip.landscape", (tyro.conf.OmitArgPrefixes,)
-    return tyro.cli(Options, args=argv, prog=prog, config=config)
+    return tyro.cli(Command, args=argv, prog=prog, config=config)
 
 
 @lossy_output()

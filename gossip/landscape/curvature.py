@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gossip.streams import LANDSCAPE, generator
 
-Product = Callable[[Tensor], Tensor]
+HessianProduct = Callable[[Tensor], Tensor]
 """v -> H v, both [d] float64, H symmetric."""
 
 TOLERANCE = 1e-3
@@ -32,7 +32,7 @@ SMALL = 8
 START, RADEMACHER = 0, 1
 
 
-class Mean(NamedTuple):
+class Estimate(NamedTuple):
     """An average over draws."""
 
     value: float
@@ -47,13 +47,13 @@ class Ends(NamedTuple):
     least: float
 
 
-def mean_of(draws: list[float]) -> Mean:
+def mean_of(draws: list[float]) -> Estimate:
     """Average and standard error."""
     error = float(np.std(draws, ddof=1)) / sqrt(len(draws)) if len(draws) > 1 else nan
-    return Mean(float(np.mean(draws)), error)
+    return Estimate(float(np.mean(draws)), error)
 
 
-def ends(product: Product, d: int, seed: int) -> Ends:
+def ends(product: HessianProduct, d: int, seed: int) -> Ends:
     """The ends of the spectrum of a symmetric matrix [d, d].
 
     Args:
@@ -64,12 +64,12 @@ def ends(product: Product, d: int, seed: int) -> Ends:
     return Ends(largest(product, d, seed), _end(product, d, seed, "SA"))
 
 
-def largest(product: Product, d: int, seed: int) -> float:
+def largest(product: HessianProduct, d: int, seed: int) -> float:
     """The largest eigenvalue alone, at half the cost of `ends`."""
     return _end(product, d, seed, "LA")
 
 
-def _end(product: Product, d: int, seed: int, which: str) -> float:
+def _end(product: HessianProduct, d: int, seed: int, which: str) -> float:
     if d <= SMALL:
         columns = [product(unit) for unit in torch.eye(d, dtype=torch.float64)]
         values = torch.linalg.eigvalsh(torch.stack(columns))
@@ -86,7 +86,7 @@ def _end(product: Product, d: int, seed: int, which: str) -> float:
     return float(found[0])
 
 
-def trace(product: Product, d: int, draws: int, seed: int) -> Mean:
+def trace(product: HessianProduct, d: int, draws: int, seed: int) -> Estimate:
     """Hutchinson's estimate; exact at every draw where H is diagonal.
 
     Args:

@@ -16,7 +16,7 @@ from math import nan, sqrt
 import torch
 from torch import Tensor
 
-from gossip.landscape.curvature import Mean, mean_of
+from gossip.landscape.curvature import Estimate, mean_of
 from gossip.landscape.surface import Surface
 from gossip.streams import LANDSCAPE, generator
 from gossip.task.layers import Layer
@@ -39,7 +39,7 @@ def up_the_gradient(surface: Surface, row: Tensor, rho: float) -> float:
     return surface.loss(row + rho / length * g) - surface.loss(row)
 
 
-def at_random(surface: Surface, row: Tensor, std: Tensor, draws: int, seed: int) -> Mean:
+def at_random(surface: Surface, row: Tensor, std: Tensor, draws: int, seed: int) -> Estimate:
     """R_s, each draw u with its opposite, so that the gradient has no part in it.
 
     Args:

@@ -12,7 +12,7 @@ from gossip.comm.base import Communicator
 from gossip.damping import Damper, Damping, Noise, Seen, State
 from gossip.data import Sampler
 from gossip.rates import Span
-from gossip.rates.base import Rate
+from gossip.rates.base import LearningRate
 from gossip.task import Gradients
 
 COLUMNS = ("batch_size", "samples", "damping", "lr_over_batch")
@@ -62,7 +62,7 @@ class Growth:
         span = Span(samples / unit, (samples + sampler.n * batch) / unit, factor)
         return sampler.grown(batch, t), span
 
-    def watching(self, t: int, rate: Rate, comm: Communicator) -> Rate:
+    def watching(self, t: int, rate: LearningRate, comm: Communicator) -> LearningRate:
         """`rate` of step t, which shows the damper the gradients that it wants to see."""
         if not self.damper.looks_at(t + 1) & OF_A_BATCH:
             return rate

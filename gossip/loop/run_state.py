@@ -98,7 +98,7 @@ def begin(study: Study, algorithm: Startable, position: Position, start: Snapsho
         study.make_monitor(),
         study.sampler,
         task.init_buffers(local) if task.has_buffers else None,
-        growth(study),
+        first_growth(study),
         workers(study),
         LossScale() if study.config.compute.scales_loss else None,
         flat_spread(study, algorithm),
@@ -110,7 +110,7 @@ def begin(study: Study, algorithm: Startable, position: Position, start: Snapsho
     return live
 
 
-def growth(study: Study) -> Growth | None:
+def first_growth(study: Study) -> Growth | None:
     """The damper before the first step, if there is one."""
     damper = study.damper
     return None if damper is None else Growth(damper, damper.initial, damper.init())

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from gossip.errors import UserError
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention and a hidden layer, each on normalised inputs and added to them.
 
     Attention is its plain formula, softmax(Q K' / sqrt(width / heads)) V of each head, which torch
@@ -47,7 +47,7 @@ class Transformer(nn.Module):
     def __init__(self, vocabulary: int, steps: int, width: int, depth: int, heads: int) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(steps, width)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, heads) for _ in range(depth)))
         self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -55,7 +55,9 @@ def resnet18(input_shape: tuple[int, ...], num_classes: int, *, width: int = 64)
 
     Reference: He et al., "Deep residual learning for image recognition", 2016.
     """
-    return _resnet("resnet18", input_shape, num_classes, width, Plan(_basic, 1, (2, 2, 2, 2)))
+    return _resnet(
+        "resnet18", input_shape, num_classes, width, ResidualPlan(_basic, 1, (2, 2, 2, 2))
+    )
 
 
 def resnet50(input_shape: tuple[int, ...], num_classes: int, *, width: int = 64) -> nn.Module:
@@ -71,10 +73,12 @@ def resnet50(input_shape: tuple[int, ...], num_classes: int, *, width: int = 64)
 
     Reference: He et al., "Deep residual learning for image recognition", 2016.
     """
-    return _resnet("resnet50", input_shape, num_classes, width, Plan(_bottleneck, 4, (3, 4, 6, 3)))
+    return _resnet(
+        "resnet50", input_shape, num_classes, width, ResidualPlan(_bottleneck, 4, (3, 4, 6, 3))
+    )
 
 
-class Plan(NamedTuple):
+class ResidualPlan(NamedTuple):
     """What tells one residual network from another."""
 
     block: Callable[[int, int, int], Residual]
@@ -85,7 +89,7 @@ class Plan(NamedTuple):
 
 
 def _resnet(
-    name: str, input_shape: tuple[int, ...], num_classes: int, width: int, plan: Plan
+    name: str, input_shape: tuple[int, ...], num_classes: int, width: int, plan: ResidualPlan
 ) -> nn.Module:
     channels, _, _ = image_shape(name, input_shape)
     layers = [with_channels(input_shape), *_normed(channels, width, 3), nn.ReLU()]

@@ -40,7 +40,7 @@ def lipschitz(task: Task, w_a: Tensor, samples: int, comm: Communicator) -> Valu
         comm: who shares the work.
 
     Returns:
-        `lipschitz`, NaN where g = 0, and `lipschitz_step`, see `step`.
+        `lipschitz`, NaN where g = 0, and `lipschitz_step`, see `largest_step`.
     """
     probe = probe_of(len(task.train), samples)
     parts = shares_of(probe, comm, by_learner=task.looks_at_batch)
@@ -58,10 +58,10 @@ def lipschitz(task: Task, w_a: Tensor, samples: int, comm: Communicator) -> Valu
     for part in parts:
         product += task.hessian_vector_sums(row, along.unsqueeze(0), task.train, part)
     value = weight * float(comm.mean(product @ along))
-    return {"lipschitz": value, "lipschitz_step": step(value)}
+    return {"lipschitz": value, "lipschitz_step": largest_step(value)}
 
 
-def step(value: float) -> float:
+def largest_step(value: float) -> float:
     """1 / L; infinite where the loss is flat or curves down, so that no step is too long."""
     if isnan(value):
         return nan

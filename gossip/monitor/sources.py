@@ -57,7 +57,7 @@ class Probe:
         return rng.permutation(samples)[: self.size]
 
 
-Source = Callable[[Task, Tensor, Probe, Communicator], MeanModelGradient]
+GradientSource = Callable[[Task, Tensor, Probe, Communicator], MeanModelGradient]
 """(task, w_a [d], probe, comm) -> g; collective."""
 
 
@@ -125,7 +125,7 @@ def split_half(task: Task, w_a: Tensor, probe: Probe, comm: Communicator) -> Mea
     )
 
 
-SOURCES: dict[str, Source] = {"full": full, "probe": sampled, "split-half": split_half}
+SOURCES: dict[str, GradientSource] = {"full": full, "probe": sampled, "split-half": split_half}
 """What `--monitor-source` offers."""
 
 

@@ -12,10 +12,10 @@ from gossip.optim.larc import Larc
 from gossip.optim.lars import Lars
 from gossip.optim.muon import Muon
 
-__all__ = ["OPTIMIZERS", "FlatOptimizer", "Kind", "Lamb", "Larc", "Lars", "Muon"]
+__all__ = ["OPTIMIZERS", "FlatOptimizer", "Lamb", "Larc", "Lars", "Muon", "OptimizerKind"]
 
 
-class Kind(NamedTuple):
+class OptimizerKind(NamedTuple):
     """How an optimizer is made and what it looks at."""
 
     make: Callable[..., torch.optim.Optimizer]
@@ -26,21 +26,21 @@ class Kind(NamedTuple):
     """Arguments that differ from the class's own defaults."""
 
 
-OPTIMIZERS: dict[str, Kind] = {
-    "sgd": Kind(torch.optim.SGD),
-    "nesterov": Kind(torch.optim.SGD, defaults={"nesterov": True, "momentum": 0.9}),
-    "adam": Kind(torch.optim.Adam),
-    "adamw": Kind(torch.optim.AdamW, defaults={"weight_decay": 0.0}),
-    "nadam": Kind(torch.optim.NAdam),
-    "radam": Kind(torch.optim.RAdam),
-    "adamax": Kind(torch.optim.Adamax),
-    "rmsprop": Kind(torch.optim.RMSprop),
-    "adagrad": Kind(torch.optim.Adagrad),
-    "adadelta": Kind(torch.optim.Adadelta),
-    "adafactor": Kind(torch.optim.Adafactor, elementwise=False),
-    "lars": Kind(Lars, elementwise=False),
-    "larc": Kind(Larc, elementwise=False),
-    "lamb": Kind(Lamb, elementwise=False),
-    "muon": Kind(Muon, elementwise=False),
+OPTIMIZERS: dict[str, OptimizerKind] = {
+    "sgd": OptimizerKind(torch.optim.SGD),
+    "nesterov": OptimizerKind(torch.optim.SGD, defaults={"nesterov": True, "momentum": 0.9}),
+    "adam": OptimizerKind(torch.optim.Adam),
+    "adamw": OptimizerKind(torch.optim.AdamW, defaults={"weight_decay": 0.0}),
+    "nadam": OptimizerKind(torch.optim.NAdam),
+    "radam": OptimizerKind(torch.optim.RAdam),
+    "adamax": OptimizerKind(torch.optim.Adamax),
+    "rmsprop": OptimizerKind(torch.optim.RMSprop),
+    "adagrad": OptimizerKind(torch.optim.Adagrad),
+    "adadelta": OptimizerKind(torch.optim.Adadelta),
+    "adafactor": OptimizerKind(torch.optim.Adafactor, elementwise=False),
+    "lars": OptimizerKind(Lars, elementwise=False),
+    "larc": OptimizerKind(Larc, elementwise=False),
+    "lamb": OptimizerKind(Lamb, elementwise=False),
+    "muon": OptimizerKind(Muon, elementwise=False),
 }
 """What `--optimizer` offers. A new one is a line here."""

@@ -12,7 +12,7 @@ from gossip.task.layers import Layer
 
 Increment = Callable[[Tensor, Tensor], Tensor]
 """(base, out) -> base + u, all [rows, d], written to `out`."""
-Make = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
+MakeTorchOptimizer = Callable[[list[dict[str, list[nn.Parameter]]]], torch.optim.Optimizer]
 """Makes a torch optimizer over parameter groups, for example partial(torch.optim.SGD, lr=1)."""
 
 
@@ -51,7 +51,7 @@ class FlatOptimizer:
 
     def __init__(
         self,
-        make: Make,
+        make: MakeTorchOptimizer,
         layers: Sequence[Layer],
         *,
         elementwise: bool = True,

@@ -10,9 +10,9 @@ from gossip.rates.base import (
     Length,
     Norms,
     Observation,
+    RateContext,
     Rated,
     Rule,
-    Setting,
     Span,
 )
 from gossip.rates.lena import lena
@@ -27,7 +27,7 @@ SCALINGS: dict[str, Callable[..., scaling.Scaling]] = {
     "adascale": adascale,
     "lena": lena,
 }
-"""What `--scaling` offers: a function of the `Setting` and of the options it names."""
+"""What `--scaling` offers: a function of the `RateContext` and of the options it names."""
 
 WARMUPS: dict[str, Callable[..., warmup.Warmup]] = {
     "none": warmup.no_warmup,
@@ -58,9 +58,9 @@ __all__ = [
     "Norms",
     "Observation",
     "Product",
+    "RateContext",
     "Rated",
     "Rule",
-    "Setting",
     "Span",
     "gradient_variance",
     "layer_ratio",

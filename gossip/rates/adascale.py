@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gossip.errors import UserError, one_of
-from gossip.rates.base import Norms, Setting
-from gossip.rates.scaling import Scale
+from gossip.rates.base import Norms, RateContext
+from gossip.rates.scaling import ScaleFactor
 from gossip.rates.variance import Variance
 
 AVERAGES = ("plain", "debiased")
@@ -84,7 +84,9 @@ class AdaScale:
         """State before step 0: no gradient seen yet."""
         return Moments()
 
-    def update(self, t: float, variance: Variance | None, state: Moments) -> tuple[Scale, Moments]:
+    def update(
+        self, t: float, variance: Variance | None, state: Moments
+    ) -> tuple[ScaleFactor, Moments]:
         """The gain r_t of this step."""
         assert variance is not None
         if self.learners > 1 and variance.norms.finite:
@@ -92,7 +94,7 @@ class AdaScale:
         gain = self.gain(state)
         if t == 0 and self.first == "one":
             gain = 1.0
-        return Scale(gain, gain, gain if self.counts_tau else None), state
+        return ScaleFactor(gain, gain, gain if self.counts_tau else None), state
 
     def estimate(self, norms: Norms) -> tuple[float, float]:
         """sigma^2 and mu^2 from one step's gradients."""
@@ -124,10 +126,10 @@ class AdaScale:
 
 
 def adascale(
-    setting: Setting, *, average: str = "plain", first: str = "one", progress: str = "epochs"
+    context: RateContext, *, average: str = "plain", first: str = "one", progress: str = "epochs"
 ) -> AdaScale:
     """`AdaScale` with S = n B / B_0; one learner alone has S = 1, as nothing can be measured."""
-    budget = setting.budget
+    budget = context.budget
     return AdaScale(
         learners=budget.learners,
         scale=budget.scale if budget.learners > 1 else 1.0,

@@ -68,7 +68,7 @@ class Length:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class RateContext:
     """What the parts of a rule are made for; each knows those that were made before it."""
 
     budget: Budget
@@ -225,7 +225,7 @@ class Rule(Protocol):
         ...
 
 
-class Rate(Protocol):
+class LearningRate(Protocol):
     """The learning rate of a step."""
 
     def __call__(
@@ -264,7 +264,7 @@ class Controller:
         self.state = rebuilt(self._rule.init(), "rates", numbers, tensors)
         self.progress = float(numbers["progress"])
 
-    def at(self, t: int, span: Span | None = None) -> "Rate":
+    def at(self, t: int, span: Span | None = None) -> "LearningRate":
         """The rate of step t as a function of its weights and gradients.
 
         The function takes the rule's state from step t to t + 1, so it is called once a step; a

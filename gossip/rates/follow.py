@@ -6,11 +6,11 @@ import numpy as np
 
 from gossip import trace
 from gossip.errors import UserError
-from gossip.rates.base import Setting
+from gossip.rates.base import RateContext
 from gossip.rates.decay import Decay
 
 
-def follow(setting: Setting, run: str, *, window: int = 1) -> Decay:
+def follow_trace(context: RateContext, run: str, *, window: int = 1) -> Decay:
     r"""The recorded alpha_e of a run as a factor of the base rate: their product is alpha_e.
 
     .. math::
@@ -22,18 +22,18 @@ def follow(setting: Setting, run: str, *, window: int = 1) -> Decay:
     along g (docs/mathematics.md#effective-learning-rate); a window of 1 takes each step alone.
 
     Args:
-        setting: with the base rate alpha_0 and the budget of steps.
+        context: with the base rate alpha_0 and the budget of steps.
         run: folder of the run, its trace with alpha_e and, for a window above 1, grad_norm.
         window: steps on either side of t, and t itself.
 
     Raises:
         UserError: the run has no alpha_e, or alpha_0 is 0.
     """
-    if setting.lr <= 0:
-        raise UserError(f"lr={setting.lr:g}: --lr-trace is taken relative to it; give any --lr > 0")
+    if context.lr <= 0:
+        raise UserError(f"lr={context.lr:g}: --lr-trace is taken relative to it; give any --lr > 0")
     steps, rates = recorded(run, window)
-    factors = np.maximum(0.0, rates) / setting.lr
-    total = setting.budget.steps
+    factors = np.maximum(0.0, rates) / context.lr
+    total = context.budget.steps
     return lambda progress: float(np.interp(progress * total, steps, factors))
 
 

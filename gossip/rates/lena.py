@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gossip.errors import UserError, one_of
-from gossip.rates.base import Setting
-from gossip.rates.scaling import Scale
+from gossip.rates.base import RateContext
+from gossip.rates.scaling import ScaleFactor
 from gossip.rates.variance import Variance
 from gossip.streams import LAYERS, generator
 
@@ -58,7 +58,7 @@ class Lena:
     def init(self) -> None:
         """The averages are `GradientVariance`'s; there is no more state."""
 
-    def update(self, t: float, variance: Variance | None, state: None) -> tuple[Scale, None]:
+    def update(self, t: float, variance: Variance | None, state: None) -> tuple[ScaleFactor, None]:
         """Clipped gradient variances, [layers]."""
         assert variance is not None
         whole = torch.tensor(variance.whole, dtype=torch.float64)
@@ -67,7 +67,7 @@ class Lena:
         gain = factor
         if self.clipped_state == "whole":
             gain = torch.where(raw > self.learners, self._clipped(whole), factor)
-        return Scale(factor, gain), state
+        return ScaleFactor(factor, gain), state
 
     def _clipped(self, raw: Tensor) -> Tensor:
         low = 1.0 if self.clip == "both" else None
@@ -76,7 +76,7 @@ class Lena:
 
 
 def lena(
-    setting: Setting,
+    context: RateContext,
     *,
     clip: str = "both",
     share: float = 1.0,
@@ -86,7 +86,7 @@ def lena(
     """`Lena` for a model's layers.
 
     Args:
-        setting: of the run.
+        context: of the run.
         clip: see `Lena.clip`.
         share: of the layers that have a rate of their own, drawn at random.
         share_seed: of that draw.
@@ -99,11 +99,11 @@ def lena(
         raise UserError(f"share={share}: it is a share of the layers, in [0, 1]")
     if share_seed < 0:
         raise UserError(f"share_seed={share_seed}: it must be at least 0")
-    count = len(setting.layers)
+    count = len(context.layers)
     chosen = torch.zeros(count, dtype=torch.bool)
     chosen[generator(share_seed, LAYERS).permutation(count)[: round(share * count)]] = True
     return Lena(
-        learners=setting.budget.learners,
+        learners=context.budget.learners,
         chosen=chosen,
         clip=clip,
         clipped_state=clipped_state,

@@ -12,16 +12,16 @@ from torch import Tensor
 from gossip.rates.base import Budget, Norms, Observation, Rated, Span, norms
 from gossip.rates.decay import Decay
 from gossip.rates.ratio import LayerRatio
-from gossip.rates.scaling import Scale, Scaling
-from gossip.rates.variance import Averages, GradientVariance, Variance
+from gossip.rates.scaling import ScaleFactor, Scaling
+from gossip.rates.variance import GradientVariance, NormAverages, Variance
 from gossip.rates.warmup import Warmup
 from gossip.task.layers import Layer
 
 
-class Memory(NamedTuple):
+class ProductState(NamedTuple):
     """State of a `Product`: that of its parts, and tau."""
 
-    averages: Averages
+    averages: NormAverages
     scaling: Any
     warmup: Any
     tau: float = 0.0
@@ -32,9 +32,9 @@ class Paced(NamedTuple):
     """One step without the layer ratio: what a schedule can tell before there are weights."""
 
     lr: "float | Tensor"
-    memory: Memory
+    memory: ProductState
     progress: float
-    scale: Scale
+    scale: ScaleFactor
     warm: "float | Tensor"
     decay: float
 
@@ -95,11 +95,11 @@ class Product:
         columns = (f"{column}/{name}" for column in dict.fromkeys(by_layer) for name in names)
         return (*whole, *columns)
 
-    def init(self) -> Memory:
+    def init(self) -> ProductState:
         """Before step 0."""
-        return Memory(self.variance.init(), self.scaling.init(), self.warmup.init())
+        return ProductState(self.variance.init(), self.scaling.init(), self.warmup.init())
 
-    def update(self, observation: Observation, state: Memory) -> Rated:
+    def update(self, observation: Observation, state: ProductState) -> Rated:
         """alpha_k(t)."""
         t, measured = observation.step, None
         span = observation.span or Span(t, t + 1)
@@ -116,7 +116,7 @@ class Product:
         return Rated(lr, paced.memory, paced.progress, values)
 
     def pace(
-        self, span: Span, measured: Norms | None, state: Memory
+        self, span: Span, measured: Norms | None, state: ProductState
     ) -> tuple[Paced, Variance | None]:
         """The rate of a step before the layer ratio, from norms alone."""
         variance, averages = None, state.averages
@@ -137,7 +137,7 @@ class Product:
         lr = self.base * decay * scale.factor * warm
         if span.lr_factor != 1:
             lr = lr * span.lr_factor
-        memory = Memory(averages, scaling, warmup, tau)
+        memory = ProductState(averages, scaling, warmup, tau)
         return Paced(lr, memory, progress, scale, warm, decay), variance
 
     def _values(

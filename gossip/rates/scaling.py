@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from gossip.rates.base import Setting
+from gossip.rates.base import RateContext
 from gossip.rates.variance import Variance
 
 
-class Scale(NamedTuple):
+class ScaleFactor(NamedTuple):
     """A scaling's word on one step."""
 
     factor: "float | Tensor"
@@ -48,7 +48,7 @@ class Scaling(Protocol):
         """The state before step 0."""
         ...
 
-    def update(self, t: float, variance: Variance | None, state: Any) -> tuple[Scale, Any]:
+    def update(self, t: float, variance: Variance | None, state: Any) -> tuple[ScaleFactor, Any]:
         """The scale at time t, see `Span`, and the next state."""
         ...
 
@@ -66,21 +66,21 @@ class Constant:
     def init(self) -> None:
         """No state."""
 
-    def update(self, t: float, variance: Variance | None, state: None) -> tuple[Scale, None]:
+    def update(self, t: float, variance: Variance | None, state: None) -> tuple[ScaleFactor, None]:
         """The factor."""
-        return Scale(self.nominal, None), state
+        return ScaleFactor(self.nominal, None), state
 
 
-def no_scaling(setting: Setting) -> Constant:
+def no_scaling(context: RateContext) -> Constant:
     """1: the base rate, whatever the batch."""
     return Constant(1.0)
 
 
-def linear(setting: Setting) -> Constant:
+def linear(context: RateContext) -> Constant:
     """The factor k = n B / B_0 (Goyal et al., arXiv 1706.02677, Section 2.1)."""
-    return Constant(setting.budget.scale)
+    return Constant(context.budget.scale)
 
 
-def square_root(setting: Setting) -> Constant:
+def square_root(context: RateContext) -> Constant:
     """sqrt(k), as in LEGW and DATE (You et al., SC 2019, Section 3)."""
-    return Constant(sqrt(setting.budget.scale))
+    return Constant(sqrt(context.budget.scale))

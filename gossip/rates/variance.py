@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gossip.errors import UserError, one_of
-from gossip.rates.base import Norms, Setting
+from gossip.rates.base import Norms, RateContext
 
 AVERAGES = ("debiased", "zero")
 """Moving averages that start from zero, corrected for that or not."""
@@ -28,7 +28,7 @@ class Variance(NamedTuple):
     """Gradient variance of the whole model, not clipped."""
 
 
-class Averages(NamedTuple):
+class NormAverages(NamedTuple):
     """Moving averages of `Norms`, [layers] float64, as they are kept: not corrected."""
 
     squares: Tensor
@@ -72,16 +72,16 @@ class GradientVariance:
         """Decay of the moving averages."""
         return max(1 - self.learners / 1000, 0.0)
 
-    def init(self) -> Averages:
+    def init(self) -> NormAverages:
         """State before step 0: no gradient seen yet."""
         zeros = torch.zeros(len(self.groups), dtype=torch.float64)
-        return Averages(zeros, zeros, 0.0)
+        return NormAverages(zeros, zeros, 0.0)
 
-    def update(self, new: Norms, state: Averages) -> tuple[Variance, Averages]:
+    def update(self, new: Norms, state: NormAverages) -> tuple[Variance, NormAverages]:
         """Take in the norms of one step; norms that are not finite leave the averages alone."""
         if new.finite:
             theta = self.theta
-            state = Averages(
+            state = NormAverages(
                 theta * state.squares + (1 - theta) * new.squares,
                 theta * state.square_of_mean + (1 - theta) * new.square_of_mean,
                 theta * state.weight + (1 - theta),
@@ -103,7 +103,7 @@ def _ratio(top: Tensor, bottom: Tensor) -> Tensor:
 
 
 def gradient_variance(
-    setting: Setting,
+    context: RateContext,
     *,
     granularity: str = "tensor",
     epsilon: float = 1e-6,
@@ -115,11 +115,11 @@ def gradient_variance(
         UserError: an unknown choice.
     """
     one_of(GRANULARITIES, granularity, "granularity")
-    names = [layer.name for layer in setting.layers]
+    names = [layer.name for layer in context.layers]
     if granularity == "module":
         names = [name.rpartition(".")[0] for name in names]
     numbers = {name: k for k, name in enumerate(dict.fromkeys(names))}
     groups = torch.tensor([numbers[name] for name in names])
     return GradientVariance(
-        learners=setting.budget.learners, groups=groups, epsilon=epsilon, average=average
+        learners=context.budget.learners, groups=groups, epsilon=epsilon, average=average
     )

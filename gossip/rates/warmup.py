@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gossip.errors import UserError, one_of
-from gossip.rates.base import Setting
+from gossip.rates.base import RateContext
 
 SHAPES = ("linear", "quadratic")
 ORDERS = ("before", "after")
@@ -89,7 +89,7 @@ class Ramp:
         return {}
 
 
-class Sums(NamedTuple):
+class VarianceSums(NamedTuple):
     """State of the state-aware warm-up, [layers] float64 each."""
 
     total: Tensor
@@ -128,35 +128,37 @@ class StateAware:
         """Whether there is more than one layer."""
         return self.layers > 1
 
-    def init(self) -> Sums:
+    def init(self) -> VarianceSums:
         """State before step 0: no variance added up yet."""
         zeros = torch.zeros(self.layers, dtype=torch.float64)
-        return Sums(zeros, torch.full_like(zeros, torch.nan))
+        return VarianceSums(zeros, torch.full_like(zeros, torch.nan))
 
-    def update(self, t: float, gain: "float | Tensor", state: Sums, length: float = 1.0) -> Warm:
+    def update(
+        self, t: float, gain: "float | Tensor", state: VarianceSums, length: float = 1.0
+    ) -> Warm:
         """warm_k(t), [layers]."""
         total = state.total + gain * length
         used = total if self.accumulate == "before" else state.total
         factor = (used / self.threshold).clamp(max=1.0)
         ended = torch.isnan(state.end) & (used >= self.threshold)
         end = torch.where(ended, torch.tensor(float(t), dtype=torch.float64), state.end)
-        return Warm(factor, Sums(total, end))
+        return Warm(factor, VarianceSums(total, end))
 
-    def values(self, state: Sums) -> "dict[str, Tensor]":
+    def values(self, state: VarianceSums) -> "dict[str, Tensor]":
         """S_k, and the time t at which layer k was first at its full rate, see `Span`."""
         return {"warmup_state": state.total, "warmup_end": state.end}
 
 
-def no_warmup(setting: Setting) -> Ramp:
+def no_warmup(context: RateContext) -> Ramp:
     """1 from the first step."""
     return Ramp(0.0)
 
 
-def fixed(setting: Setting, *, start: float | None = None) -> Ramp:
+def fixed(context: RateContext, *, start: float | None = None) -> Ramp:
     """Linear from the base rate to the scaled one; from 0 where nothing is scaled.
 
     Args:
-        setting: its nominal scale k makes the start 1/k; its length is 5.5 % of the run if it
+        context: its nominal scale k makes the start 1/k; its length is 5.5 % of the run if it
             does not say.
         start: the factor to start from instead.
 
@@ -166,26 +168,26 @@ def fixed(setting: Setting, *, start: float | None = None) -> Ramp:
     Reference: Goyal et al., arXiv 1706.02677, Section 2.2; AdaScale, Section 4.
     """
     if start is None:
-        start = 0.0 if setting.nominal is None else min(1.0, 1 / setting.nominal)
+        start = 0.0 if context.nominal is None else min(1.0, 1 / context.nominal)
     if not 0 <= start <= 1:
         raise UserError(f"start={start}: a warm-up starts from a factor in [0, 1]")
-    return Ramp(setting.length.updates(setting.budget, FIXED_SHARE), start)
+    return Ramp(context.length.updates(context.budget, FIXED_SHARE), start)
 
 
-def state_aware(setting: Setting, *, accumulate: str = "before") -> StateAware:
-    """`StateAware` with theta_w = alpha T_1; alpha is 5 % if the setting does not say.
+def state_aware(context: RateContext, *, accumulate: str = "before") -> StateAware:
+    """`StateAware` with theta_w = alpha T_1; alpha is 5 % if the context does not say.
 
     Raises:
         UserError: alpha is outside (0, 1], or an unknown order.
     """
-    budget = setting.budget
-    share = setting.length.updates(budget, STATE_SHARE) / budget.steps
+    budget = context.budget
+    share = context.length.updates(budget, STATE_SHARE) / budget.steps
     if not 0 < share <= 1:
         raise UserError(f"state-aware warm-up over {share:g} of the run: alpha must be in (0, 1]")
-    return StateAware(share * budget.single_worker_steps, len(setting.layers), accumulate)
+    return StateAware(share * budget.single_worker_steps, len(context.layers), accumulate)
 
 
-def legw(setting: Setting, *, shape: str = "linear") -> Ramp:
+def legw(context: RateContext, *, shape: str = "linear") -> Ramp:
     """Linear-epoch gradual warm-up: k times the baseline's epochs for a batch k times as large.
 
     The number of warm-up *updates* is that of the baseline, w_0 N / B_0.
@@ -196,7 +198,7 @@ def legw(setting: Setting, *, shape: str = "linear") -> Ramp:
     Reference: You et al., "Large-batch training for LSTM and beyond", SC 2019, Algorithm 1.
     """
     one_of(SHAPES, shape, "shape of the warm-up")
-    budget, epochs = setting.budget, setting.length.epochs
+    budget, epochs = context.budget, context.length.epochs
     if budget.baseline_batch is None or epochs is None:
         raise UserError(
             "warm-up legw scales a baseline's: give --baseline-batch (its total batch B_0) and "

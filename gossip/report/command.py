@@ -26,7 +26,7 @@ _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 
 @dataclass(frozen=True)
-class Options:
+class Command:
     """Show what runs came to: a table here and a picture of their curves.
 
     Finished, diverged, running and killed runs alike; of the latter, what their traces hold.
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     It is 130 where Ctrl-C has ended what was served.
     """
-    options = tyro.cli(Options, args=argv, prog="python -m gossip.report")
+    options = tyro.cli(Command, args=argv, prog="python -m gossip.report")
     try:
         if options.live:
             _serve(options)
@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _serve(options: Options) -> None:
+def _serve(options: Command) -> None:
     """Serve the page until Ctrl-C."""
     from gossip.report.live import serve
 

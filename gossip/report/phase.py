@@ -25,7 +25,7 @@ HEAD = ("runs", "diverged", "test_error", "interrupted")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Tally:
     """The runs at one place of a diagram."""
 
     runs: int
@@ -38,25 +38,25 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseDiagram:
     """A diagram: a cell for each pair of values that runs have."""
 
     names: tuple[str, str]
     values: tuple[list[Any], list[Any]]
     """Of either setting: numbers ascending, texts in the order of the runs."""
-    cells: dict[tuple[str, str], Cell]
+    cells: dict[tuple[str, str], Tally]
     """By the texts of the values."""
     error: str
     """What the errors are."""
     title: str
     """What the runs have in common."""
 
-    def cell(self, x: Any, y: Any) -> Cell | None:
+    def cell(self, x: Any, y: Any) -> Tally | None:
         """Of two values; None where no run was."""
         return self.cells.get((str(x), str(y)))
 
 
-def phase(runs: list[Run], x: str, y: str) -> Phase:
+def phase(runs: list[Run], x: str, y: str) -> PhaseDiagram:
     """The diagram of runs over two settings, as their config.toml or --help names them.
 
     Runs that share both, such as seeds, share a cell.
@@ -86,7 +86,7 @@ def phase(runs: list[Run], x: str, y: str) -> Phase:
     places: dict[tuple[str, str], list[Run]] = {}
     for a, b, run in zip(*columns, runs, strict=True):
         places.setdefault((str(a), str(b)), []).append(run)
-    return Phase(
+    return PhaseDiagram(
         names,
         values,
         {place: _cell(group) for place, group in places.items()},
@@ -95,7 +95,7 @@ def phase(runs: list[Run], x: str, y: str) -> Phase:
     )
 
 
-def as_csv(diagram: Phase) -> str:
+def as_csv(diagram: PhaseDiagram) -> str:
     """A line for each cell; a cell of the table is empty where there is no error."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
@@ -108,7 +108,7 @@ def as_csv(diagram: Phase) -> str:
     return text.getvalue()
 
 
-def draw(diagram: Phase) -> "Figure":
+def draw(diagram: PhaseDiagram) -> "Figure":
     """Two panels: the share of runs that diverged, and the mean error of those that did not.
 
     Each cell has its number as a text, too: `2/3` is two of three runs.
@@ -129,7 +129,7 @@ def draw(diagram: Phase) -> "Figure":
     return figure
 
 
-def _panel(axes: "Axes", diagram: Phase, title: str, number: Any, text: Any) -> None:
+def _panel(axes: "Axes", diagram: PhaseDiagram, title: str, number: Any, text: Any) -> None:
     xs, ys = diagram.values
     values = np.full((len(ys), len(xs)), np.nan)
     for j, x in enumerate(xs):
@@ -152,19 +152,19 @@ def _panel(axes: "Axes", diagram: Phase, title: str, number: Any, text: Any) -> 
         axes.tick_params(axis="x", rotation=30)
 
 
-def _share(cell: Cell) -> float:
+def _share(cell: Tally) -> float:
     return cell.diverged / cell.runs if cell.runs else math.nan
 
 
-def _error(cell: Cell) -> float:
+def _error(cell: Tally) -> float:
     return cell.error
 
 
-def _cell(runs: list[Run]) -> Cell:
+def _cell(runs: list[Run]) -> Tally:
     over = [run for run in runs if run.verdict in FINAL]
     errors = [run.number("test_error") for run in over if run.verdict != "diverged"]
     known = [error for error in errors if math.isfinite(error)]
-    return Cell(
+    return Tally(
         len(over),
         sum(run.verdict == "diverged" for run in over),
         float(np.mean(known)) if known else math.nan,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gossip.checkpoint import Snapshot, Writer, check, facts, newest, read
+from gossip.checkpoint import Snapshot, Writer, facts, newest, read, verify
 from gossip.comm.startup.together import on_all, on_first
 from gossip.errors import UserError
 from gossip.runs import identity
@@ -81,7 +81,7 @@ def _chosen(path: Path, study: Study, say: Say) -> str | None:
     reasons = []
     for checkpoint in newest(path / CHECKPOINTS):
         try:
-            check(checkpoint)
+            verify(checkpoint)
             known = facts(checkpoint)
         except UserError as error:
             reasons.append(str(error))

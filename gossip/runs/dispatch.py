@@ -24,7 +24,7 @@ def loop(study: Study, name: str) -> Callable[..., Outcome]:
     return partial(function, study, algorithm(name, study))
 
 
-def check(study: Study, name: str) -> None:
+def check_parts(study: Study, name: str) -> None:
     """Refuse what cannot be trained with, before anything is written.
 
     Raises:
@@ -32,7 +32,7 @@ def check(study: Study, name: str) -> None:
     """
     algorithm(name, study)
     if name in ASYNCHRONOUS:
-        asynchronous.check(study)
+        asynchronous.check_study(study)
 
 
 def columns(study: Study, name: str) -> tuple[str, ...]:

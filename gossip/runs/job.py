@@ -1,7 +1,6 @@
 """The runs of one command: each algorithm in turn, in a folder of its own, from where it was."""
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
 from gossip.comm.shutdown.position import Position
 from gossip.comm.shutdown.stop import Stop
+from gossip.comm.startup.inherited import say
 from gossip.comm.startup.together import on_first
 from gossip.config import to_tables
 from gossip.config.places import keep_copy
@@ -160,11 +160,6 @@ def with_record(left: Snapshot, folder: Path, comm: Communicator) -> Snapshot:
     rows = on_first(comm, lambda: trace.load(folder).num_rows)
     # What is in memory knows of no attempt to write it; one more than a job's that was not resumed.
     return replace(left, facts={**left.facts, "trace_rows": rows, "attempt": 1})
-
-
-def say(text: str) -> None:
-    """Print a line for the user."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def introduction(study: Study, names: tuple[str, ...], out: Path) -> str:

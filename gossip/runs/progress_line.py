@@ -13,7 +13,7 @@ SECONDS_BETWEEN_LINES = 2.0
 """Plain lines come no faster than this, but the first and the last always do."""
 
 
-class ProgressLine:
+class RunProgress:
     """Shows the latest monitored values of one run; use as a context manager."""
 
     def __init__(
@@ -33,7 +33,7 @@ class ProgressLine:
             )
             self._task = self._bar.add_task(name, total=steps, values="")
 
-    def __enter__(self) -> "ProgressLine":
+    def __enter__(self) -> "RunProgress":
         if self._bar:
             self._bar.start()
         return self

@@ -15,7 +15,7 @@ from gossip.loop import growth, step_times, workers
 from gossip.loop.evaluation import LEARNERS
 from gossip.loop.outcome import COLUMNS, OF_NUMBERS, Outcome, TraceRows
 from gossip.monitor import LEVELS, LIPSCHITZ
-from gossip.runs.progress_line import ProgressLine
+from gossip.runs.progress_line import RunProgress
 from gossip.storage import folder as run_folder
 from gossip.study import Study
 from gossip.trace import Trace, load
@@ -61,7 +61,7 @@ class Recorder:
         self._best: dict[str, tuple[float, int]] = {}
         self._initial_loss: float | None = None
         self._newest: dict[str, float] = {}
-        self._facts = run_folder.facts() if self._writes else {}
+        self._facts = run_folder.provenance() if self._writes else {}
         self._trackers: list[Tracking] = []
         self._certificate = certificate(study.topology).as_dict() if self._writes else {}
         self._facts["created"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -84,7 +84,7 @@ class Recorder:
             about = facts_of(self.path, self._tables())
             self._trackers = [Tracking(n, about) for n in self._study.config.monitoring.log]
             error = OF_NUMBERS if self._study.dataset.are_numbers else "error"
-            self._progress = ProgressLine(self._algorithm, self._study.steps, error=error)
+            self._progress = RunProgress(self._algorithm, self._study.steps, error=error)
             self._progress.__enter__()
         return self
 

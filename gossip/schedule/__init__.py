@@ -1,5 +1,5 @@
 """The learning rate of every iteration, exactly and without training."""
 
-from gossip.schedule.course import Course, Row, courses
+from gossip.schedule.course import Iteration, Schedule, courses
 
-__all__ = ["Course", "Row", "courses"]
+__all__ = ["Iteration", "Schedule", "courses"]

@@ -9,8 +9,8 @@ import torch
 
 from gossip.errors import UserError
 from gossip.rates import Norms, Product, Span
-from gossip.rates.product import Memory, Paced
-from gossip.rates.warmup import Sums
+from gossip.rates.product import Paced, ProductState
+from gossip.rates.warmup import VarianceSums
 from gossip.task.layers import Layer
 
 ONE_LAYER = (Layer("all", 0, 1, torch.Size([1])),)
@@ -20,7 +20,7 @@ _MUCH = 1e12
 """||g_a||^2, so large that no epsilon counts beside it."""
 
 
-class Row(NamedTuple):
+class Iteration(NamedTuple):
     """One iteration: lr = base x scale x warm x decay, x the damper's factor if there is one."""
 
     iteration: int
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     """B of each learner."""
 
 
-class Course:
+class Schedule:
     """The run of a rule if every step had the same gradient variance.
 
     What a rule remembers then grows by the same amount in each step, so that any iteration can be
@@ -66,7 +66,7 @@ class Course:
     @property
     def columns(self) -> tuple[str, ...]:
         """Those of a row that are worth showing, beyond iteration and epoch."""
-        return Row._fields[2:] if self.spans else Row._fields[2:-1]
+        return Iteration._fields[2:] if self.spans else Iteration._fields[2:-1]
 
     def numbers(self, iteration: int) -> tuple[float, ...]:
         """The `columns` of iteration 1, 2, ...; none beyond the last."""
@@ -80,10 +80,10 @@ class Course:
             return self._span(iteration - 1).end / self.rule.budget.steps_per_epoch
         return iteration / self.rule.budget.steps_per_epoch
 
-    def row(self, iteration: int) -> Row:
+    def row(self, iteration: int) -> Iteration:
         """Iteration 1, 2, ..."""
         paced, span = self._paced(iteration - 1), self._span(iteration - 1)
-        return Row(
+        return Iteration(
             iteration,
             self.epoch(iteration),
             float(paced.lr),
@@ -101,7 +101,7 @@ class Course:
     def _paced(self, t: int) -> Paced:
         return self.rule.pace(self._span(t), self._norms, self._state(t))[0]
 
-    def _state(self, t: int) -> Memory:
+    def _state(self, t: int) -> ProductState:
         if self.spans:  # nothing is remembered: no gradient has a say
             return self._states[0]
         if t < 2:
@@ -113,7 +113,7 @@ class Course:
         return min(bisect_left(range(limit), True, key=holds) + 1, max(1, limit))
 
 
-def courses(rule: Product, spans: Sequence[Span] | None = None) -> dict[str, Course]:
+def courses(rule: Product, spans: Sequence[Span] | None = None) -> dict[str, Schedule]:
     """The one course of a rule, named ""; or the two that bound it where gradients have a say.
 
     Raises:
@@ -125,10 +125,10 @@ def courses(rule: Product, spans: Sequence[Span] | None = None) -> dict[str, Cou
             "grow: leave --damping away, or choose --scaling none, linear or sqrt"
         )
     if spans:
-        return {"": Course(rule, spans=spans)}
+        return {"": Schedule(rule, spans=spans)}
     if not rule.needs_norms or rule.budget.learners == 1:
-        return {"": Course(rule)}
-    return {"equal": Course(rule), "orthogonal": Course(rule, float(rule.budget.learners))}
+        return {"": Schedule(rule)}
+    return {"equal": Schedule(rule), "orthogonal": Schedule(rule, float(rule.budget.learners))}
 
 
 def _norms(gain: float) -> Norms:
@@ -136,10 +136,10 @@ def _norms(gain: float) -> Norms:
     return Norms(gain * one, one)
 
 
-def _ahead(one: Memory, two: Memory, steps: int) -> Memory:
+def _ahead(one: ProductState, two: ProductState, steps: int) -> ProductState:
     """The memory that is as many steps after `one`, `two` being one step after it."""
     warmup = two.warmup
-    if isinstance(warmup, Sums):
+    if isinstance(warmup, VarianceSums):
         growth = warmup.total - one.warmup.total
         warmup = warmup._replace(total=one.warmup.total + steps * growth)
     return two._replace(warmup=warmup, tau=one.tau + steps * (two.tau - one.tau))

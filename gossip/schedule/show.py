@@ -12,14 +12,14 @@ from gossip.errors import UserError
 from gossip.rates import Product
 from gossip.rates.warmup import Ramp
 from gossip.report.figures import STYLE, save
-from gossip.schedule.course import Course
+from gossip.schedule.course import Schedule
 
 _ROWS = 20
 _POINTS = 2_000
 _SAID = {"equal": "all gradients equal", "orthogonal": "all gradients orthogonal"}
 
 
-def heading(config: Config, rule: Product, runs: Mapping[str, Course]) -> str:
+def heading(config: Config, rule: Product, runs: Mapping[str, Schedule]) -> str:
     """Batch, k, peak rate, warm-up and length, a line each."""
     budget, rate = rule.budget, config.rate
     batch = budget.learners * budget.batch
@@ -44,7 +44,7 @@ def heading(config: Config, rule: Product, runs: Mapping[str, Course]) -> str:
     return "\n".join(lines)
 
 
-def notes(rule: Product, runs: Mapping[str, Course]) -> Iterator[str]:
+def notes(rule: Product, runs: Mapping[str, Schedule]) -> Iterator[str]:
     """What a schedule cannot tell."""
     if len(runs) > 1:
         yield (
@@ -60,7 +60,7 @@ def notes(rule: Product, runs: Mapping[str, Course]) -> Iterator[str]:
         yield f"the layer ratio needs weights: its factor, {kind} {limits}, is left out"
 
 
-def table(runs: Mapping[str, Course], every: int | None) -> Table:
+def table(runs: Mapping[str, Schedule], every: int | None) -> Table:
     """Every so many iterations, and always the first, the first at full rate and the last."""
     shown = Table(header_style="bold")
     shown.add_column("iteration", justify="right")
@@ -81,7 +81,7 @@ def table(runs: Mapping[str, Course], every: int | None) -> Table:
     return shown
 
 
-def write_csv(runs: Mapping[str, Course], path: Path) -> None:
+def write_csv(runs: Mapping[str, Schedule], path: Path) -> None:
     """All iterations; numbers are written so that they read back equal.
 
     Raises:
@@ -101,7 +101,7 @@ def write_csv(runs: Mapping[str, Course], path: Path) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
-def draw(runs: Mapping[str, Course], title: str, path: Path) -> None:
+def draw(runs: Mapping[str, Schedule], title: str, path: Path) -> None:
     """The learning rate over the iterations.
 
     Raises:
@@ -127,7 +127,7 @@ def draw(runs: Mapping[str, Course], title: str, path: Path) -> None:
     save(figure, path)
 
 
-def _warmup(kind: str, course: Course) -> str:
+def _warmup(kind: str, course: Schedule) -> str:
     warmup = course.rule.warmup
     if isinstance(warmup, Ramp):
         if not warmup.steps:
@@ -139,7 +139,7 @@ def _warmup(kind: str, course: Course) -> str:
     return f"{ends} ({kind}){late}"
 
 
-def _damping(config: Config, course: Course) -> str:
+def _damping(config: Config, course: Schedule) -> str:
     """The damper and its first and last batch."""
     first, last = (course.row(i).batch for i in (1, course.iterations))
     batches = f"batch {first:.7g}" if first == last else f"batch {first:.7g} to {last:.7g}"
@@ -147,14 +147,14 @@ def _damping(config: Config, course: Course) -> str:
     return f"{options}, {batches} per learner"
 
 
-def _length(course: Course, iterations: float) -> str:
+def _length(course: Schedule, iterations: float) -> str:
     epochs = iterations / course.rule.budget.steps_per_epoch
     if course.spans:
         return f"{epochs:.7g} epochs"
     return f"{iterations:.7g} iterations, {epochs:.7g} epochs"
 
 
-def _epoch(runs: Mapping[str, Course], iteration: int) -> float:
+def _epoch(runs: Mapping[str, Schedule], iteration: int) -> float:
     return next(iter(runs.values())).epoch(iteration)
 
 

@@ -38,7 +38,7 @@ class Failures:
 
 
 @dataclass(frozen=True)
-class Compute:
+class ComputeTimes:
     r"""C_j(t) = c v_j \sigma_j(t), and longer where a learner fails.
 
     sigma is that of `--straggler`, the same draws as in training and for every algorithm.

@@ -2,10 +2,10 @@ r"""Max-plus recursions: when each learner ends each step, for algorithms with a
 
 S_j(t), the moment learner j begins step t, goes through the phases of the step:
 
-- Gradient: S_j + C_j(t)
+- LocalGradient: S_j + C_j(t)
 - Mix: max(S_j, max_k (S_k + tau_kj)), k the in-neighbours of j at t, then the rows are added
 - Mean: max_k S_k + T_allreduce, of which a part may hide behind the gradient right before it
-- Exchange: as Mix, with all others as in-neighbours
+- AllGather: as Mix, with all others as in-neighbours
 - Partner: as Mix, with one other, drawn anew
 - Overlapped: the later of the two, both begun at S_j, and not before C_j and what messages cost the
   learner's processor have been done one after the other
@@ -76,7 +76,7 @@ class _Common:
             for before, phase in zip((None, *pattern), pattern, strict=False):
                 # Rounds average weights, in the end.
                 is_round = isinstance(phase, phases.Every)
-                self._hides = isinstance(before, phases.Gradient) and not is_round
+                self._hides = isinstance(before, phases.LocalGradient) and not is_round
                 ready = self._after(phase, ready, t)
             first[t], mean[t], last[t] = ready.min(), ready.mean(), ready.max()
         return Timeline(first, mean, last, self.busy, ready, self.sent)
@@ -86,7 +86,7 @@ class _Common:
     ) -> NDArray[np.float64]:
         """When each learner is through a phase that it comes to at `ready`, [n]."""
         match phase:
-            case phases.Gradient():
+            case phases.LocalGradient():
                 seconds = self._setting.compute.at(t)
                 self.busy += seconds
                 self._work = self._work + seconds
@@ -96,7 +96,7 @@ class _Common:
                 return self._mixed_by_hosts(rows, numbers, ready, t)
             case phases.Mix(rows=rows, numbers=numbers):
                 return self._arrived(self._mix(rows, numbers).at(t), ready, t)
-            case phases.Exchange(rows=rows):
+            case phases.AllGather(rows=rows):
                 return self._arrived(self._exchange(rows).at(0), ready, t)
             case phases.Partner(rows=rows):
                 return self._arrived(self._partners(rows).at(t), ready, t)

@@ -27,7 +27,7 @@ UNFELT = 0.01
 
 
 @dataclass(frozen=True)
-class Observation:
+class Timing:
     """Something that was timed, and what a network would make of it."""
 
     label: str
@@ -43,7 +43,7 @@ class Fitted:
     """alpha, seconds."""
     bandwidth: float
     """1 / beta, bytes per second."""
-    observations: tuple[Observation, ...]
+    observations: tuple[Timing, ...]
     predicted: tuple[float, ...]
     undetermined: tuple[str, ...]
     """`latency`, `bandwidth`, both or none: what the measurements do not feel."""
@@ -59,7 +59,7 @@ class Fitted:
         return uniform(name, self.latency, self.bandwidth)
 
 
-def fit(observations: Sequence[Observation]) -> Fitted:
+def fit(observations: Sequence[Timing]) -> Fitted:
     """The latency and bandwidth of equal links, each learner on a host of its own.
 
     Args:

@@ -9,7 +9,7 @@ from gossip.report.runs import Run
 from gossip.simulate import scenario
 from gossip.simulate.coupling import row_bytes
 from gossip.simulate.engine import simulate
-from gossip.simulate.fit import Observation
+from gossip.simulate.fit import Timing
 from gossip.simulate.network import Network
 from gossip.simulate.scenario import Machines
 from gossip.storage.names import CONFIG
@@ -18,7 +18,7 @@ STEPS = 16
 """Least number of steps that are simulated of a run; they are whole cycles of its messages."""
 
 
-def observations(runs: Sequence[Run], *, all_reduce: str = "ring") -> list[Observation]:
+def observations(runs: Sequence[Run], *, all_reduce: str = "ring") -> list[Timing]:
     """An observation for each run.
 
     Raises:
@@ -27,7 +27,7 @@ def observations(runs: Sequence[Run], *, all_reduce: str = "ring") -> list[Obser
     return [observation(run, all_reduce=all_reduce) for run in runs]
 
 
-def observation(run: Run, *, all_reduce: str = "ring") -> Observation:
+def observation(run: Run, *, all_reduce: str = "ring") -> Timing:
     """Seconds of a step of a run, its four phases of training, and what the simulator says.
 
     The gradient's seconds are the run's own; so are those of data and optimizer, which stand
@@ -59,7 +59,7 @@ def observation(run: Run, *, all_reduce: str = "ring") -> Observation:
             simulate(made, made.whole(STEPS)).seconds_per_step + phase["data"] + phase["optimizer"]
         )
 
-    return Observation(run.label, sum(phase.values()), predict)
+    return Timing(run.label, sum(phase.values()), predict)
 
 
 def gradient_seconds(runs: Sequence[Run]) -> dict[str, float]:

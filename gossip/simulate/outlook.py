@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
-from gossip.algorithms.pattern import Exchange, Partner, Pattern, averages, message, mixes
+from gossip.algorithms.pattern import AllGather, Partner, Pattern, averages, message, mixes
 from gossip.config import Config
 from gossip.errors import UserError
 from gossip.simulate import scenario
@@ -42,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Line(Choice):
+class Forecast(Choice):
     """What a choice comes to."""
 
     seconds: float
@@ -82,7 +82,7 @@ class Question:
         return 1 / n if self.strong else 1.0
 
 
-def answers(question: Question) -> list[Line]:
+def answers(question: Question) -> list[Forecast]:
     """A line for each number of learners and each choice.
 
     Raises:
@@ -113,7 +113,7 @@ def _ways(question: Question, pattern: Pattern) -> tuple[bool, Sequence[str]]:
     if averages(pattern):
         return True, question.all_reduces
     kinds = {type(message(phase)) for phase in pattern}
-    if Exchange in kinds:
+    if AllGather in kinds:
         return True, [ALL_TO_ALL]
     return False, [PAIRS if Partner in kinds else ALONE]
 
@@ -155,7 +155,7 @@ def by_step(question: Question, n: int) -> Seconds:
     return seconds
 
 
-def _line(question: Question, choice: Choice) -> Line:
+def _line(question: Question, choice: Choice) -> Forecast:
     n, made = choice.learners, setting(question, choice)
     steps = made.whole(question.steps)
     timeline = simulate(made, steps)
@@ -164,7 +164,7 @@ def _line(question: Question, choice: Choice) -> Line:
     seconds, share = timeline.seconds_per_step, question.share(n)
     speedup = share * n * one / seconds if seconds else float(n)
     sent = timeline.sent_per_step
-    return Line(
+    return Forecast(
         *astuple(choice),
         seconds=seconds,
         speedup=speedup,
@@ -175,7 +175,7 @@ def _line(question: Question, choice: Choice) -> Line:
     )
 
 
-def sentence(lines: Sequence[Line], network: str) -> str:
+def sentence(lines: Sequence[Forecast], network: str) -> str:
     """Which of the choices at one number of learners is the fastest, and by how much.
 
     Of those that are as fast, one that averages exactly is named first.

@@ -6,7 +6,7 @@ import numpy as np
 
 from gossip.algorithms import pattern as phases
 from gossip.asynchronous.events import Events
-from gossip.asynchronous.partners import drawn
+from gossip.asynchronous.partners import draw_partner
 from gossip.comm.costs import Sent, pair
 from gossip.simulate.network import CLASSES, UNITS
 from gossip.simulate.setting import Setting
@@ -67,7 +67,7 @@ class _Pairs:
     def duration(self, i: int, k: int, now: float) -> float:
         """Seconds from now to the end of learner i's k-th gradient."""
         computed = float(self.computes(k)[i])
-        j = drawn(self._mixing(k), self._setting.seed, i, k)
+        j = draw_partner(self._mixing(k), self._setting.seed, i, k)
         self.asking[i] = j is not None
         if j is None:
             return computed

@@ -52,7 +52,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Fastest:
     """Who is fastest on one network."""
 
     bandwidth: float
@@ -68,7 +68,7 @@ class Cell:
     """What that takes."""
 
 
-def diagram(grid: Grid, network: Network, seconds: Seconds) -> list[Cell]:
+def diagram(grid: Grid, network: Network, seconds: Seconds) -> list[Fastest]:
     """A cell for each network of the grid, bandwidth after bandwidth.
 
     Of those that are as fast as the fastest, the first that `seconds` names wins.
@@ -82,22 +82,24 @@ def diagram(grid: Grid, network: Network, seconds: Seconds) -> list[Cell]:
     ]
 
 
-def _cell(bandwidth: float, latency: float, seconds: Mapping[str, float]) -> Cell:
+def _cell(bandwidth: float, latency: float, seconds: Mapping[str, float]) -> Fastest:
     """Of those that are as fast as the fastest, within AS_FAST, the first named wins."""
     least = min(seconds.values())
     fastest = next(name for name, s in seconds.items() if s <= least * (1 + AS_FAST))
     others = {name: s for name, s in seconds.items() if name != fastest}
     second = min(others, key=lambda name: others[name], default="")
-    return Cell(bandwidth, latency, fastest, seconds[fastest], second, others.get(second, math.nan))
+    return Fastest(
+        bandwidth, latency, fastest, seconds[fastest], second, others.get(second, math.nan)
+    )
 
 
-def shares(cells: Sequence[Cell]) -> dict[str, float]:
+def shares(cells: Sequence[Fastest]) -> dict[str, float]:
     """The share of the networks that each wins, the largest first."""
     won = Counter(cell.fastest for cell in cells)
     return {name: count / len(cells) for name, count in won.most_common()}
 
 
-def sentence(cells: Sequence[Cell], what: str) -> str:
+def sentence(cells: Sequence[Fastest], what: str) -> str:
     """Who wins most of the networks, and from which bandwidth on each of the others wins some."""
     (first, share), *others = shares(cells).items()
     said = f"{what}: {first} is fastest on {share:.0%} of {len(cells)} networks"

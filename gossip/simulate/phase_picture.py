@@ -9,12 +9,12 @@ from rich import box
 from rich.table import Table
 
 from gossip.simulate import show
-from gossip.simulate.phase_diagram import Cell, rate, shares
+from gossip.simulate.phase_diagram import Fastest, rate, shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Diagrams = Mapping[str, Sequence[Cell]]
+Diagrams = Mapping[str, Sequence[Fastest]]
 """What is asked, for example "8 learners" -> its diagram."""
 
 
@@ -47,7 +47,7 @@ def write_csv(diagrams: Diagrams, path: Path) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    names = ["diagram", *(field.name for field in fields(Cell))]
+    names = ["diagram", *(field.name for field in fields(Fastest))]
     made = [
         {"diagram": title} | asdict(cell) for title, cells in diagrams.items() for cell in cells
     ]

@@ -9,7 +9,7 @@ import torch
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError
-from gossip.simulate.fit import Observation
+from gossip.simulate.fit import Timing
 from gossip.simulate.network import Network
 from topologies.matrices import pairs
 
@@ -19,7 +19,7 @@ ROUNDS = 9
 """Exchanges of each size that are timed, after one that is not; the median is taken."""
 
 
-def measure(comm: Communicator) -> list[Observation]:
+def measure(comm: Communicator) -> list[Timing]:
     """Seconds in which learners j and j + n/2 have each other's rows, for each size of a row.
 
     Of processes that are placed host by host, the two of a pair are on different hosts. Both rows
@@ -52,6 +52,6 @@ def measure(comm: Communicator) -> list[Observation]:
         return float(network.seconds(senders, receivers, size).max())
 
     return [
-        Observation(f"rows of {size:,} bytes", exchanged(size), partial(predicted, size))
+        Timing(f"rows of {size:,} bytes", exchanged(size), partial(predicted, size))
         for size in BYTES
     ]

@@ -12,7 +12,7 @@ from gossip.algorithms.pattern import Pattern
 from gossip.config import Config
 from gossip.errors import UserError
 from gossip.simulate import replay
-from gossip.simulate.compute import Compute, Failures
+from gossip.simulate.compute import ComputeTimes, Failures
 from gossip.simulate.network import Network
 from gossip.simulate.overlap import NO_OVERLAP, Overlap
 from gossip.simulate.setting import MixingMatrices, Setting
@@ -40,7 +40,7 @@ class Machines:
     repair: float = 60.0
     """Seconds until it is back."""
 
-    def compute(self, config: Config, *, share: float = 1.0) -> Compute:
+    def compute(self, config: Config, *, share: float = 1.0) -> ComputeTimes:
         """Compute times of the config's learners, each with `share` of the work of c.
 
         Raises:
@@ -51,7 +51,7 @@ class Machines:
             straggler, seconds = replay.step_times(self.step_times, n), 1.0
         failures = Failures(self.fail_every, self.repair, config.seed) if self.fail_every else None
         slowness = np.array(self.slowness or (1.0,), dtype=np.float64)
-        return Compute(n, seconds * share, straggler, slowness, failures)
+        return ComputeTimes(n, seconds * share, straggler, slowness, failures)
 
 
 def setting(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.sparse import csr_array
 
 from gossip.algorithms.pattern import Pattern
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.network import Network
 from gossip.simulate.overlap import NO_OVERLAP, Overlap
 
@@ -24,7 +24,7 @@ class Setting:
     mixing: MixingMatrices
     """t -> W(t); never asked by an algorithm that mixes nothing."""
     network: Network
-    compute: Compute
+    compute: ComputeTimes
     row_bytes: float
     """M, the bytes of one learner's row."""
     all_reduce: str = "ring"

@@ -13,7 +13,7 @@ from rich.table import Table
 from gossip.errors import UserError
 from gossip.report.runs import test_error
 from gossip.simulate.coupling import Coupled
-from gossip.simulate.outlook import Line
+from gossip.simulate.outlook import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ MARKS = "os^Dvp*X"
 """Of the ways of averaging in a picture."""
 
 
-def table(lines: Sequence[Line]) -> Table:
+def table(lines: Sequence[Forecast]) -> Table:
     """For the terminal."""
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("n", "algorithm", "by"):
@@ -47,16 +47,16 @@ def table(lines: Sequence[Line]) -> Table:
     return made
 
 
-def write_csv(lines: Sequence[Line], path: Path) -> None:
+def write_csv(lines: Sequence[Forecast], path: Path) -> None:
     """All columns, in full.
 
     Raises:
         UserError: it cannot be written.
     """
-    write_rows([f.name for f in fields(Line)], [asdict(line) for line in lines], path)
+    write_rows([f.name for f in fields(Forecast)], [asdict(line) for line in lines], path)
 
 
-def draw(lines: Sequence[Line], title: str, path: Path) -> None:
+def draw(lines: Sequence[Forecast], title: str, path: Path) -> None:
     """Seconds a step and efficiency over the number of learners; bars if there is one number.
 
     Raises:
@@ -83,7 +83,7 @@ def draw(lines: Sequence[Line], title: str, path: Path) -> None:
     save(figure, path)
 
 
-def _curves(lines: Sequence[Line], left: "Axes", right: "Axes") -> None:
+def _curves(lines: Sequence[Forecast], left: "Axes", right: "Axes") -> None:
     """A colour for each algorithm, a mark for each way of averaging."""
     algorithms = list(dict.fromkeys(line.algorithm for line in lines))
     ways = list(dict.fromkeys(line.how for line in lines))
@@ -103,7 +103,7 @@ def _curves(lines: Sequence[Line], left: "Axes", right: "Axes") -> None:
     right.set_ylim(bottom=0)
 
 
-def _bars(lines: Sequence[Line], left: "Axes", right: "Axes") -> None:
+def _bars(lines: Sequence[Forecast], left: "Axes", right: "Axes") -> None:
     """One bar for each choice, the first on top."""
     names = [line.name for line in lines]
     left.barh(names, [line.seconds for line in lines])

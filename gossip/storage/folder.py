@@ -33,8 +33,8 @@ __all__ = [
     "SUMMARY",
     "TRACE",
     "create",
-    "facts",
     "find_runs",
+    "provenance",
     "read_config",
     "read_summary",
     "write_config",
@@ -126,7 +126,7 @@ def write_text(path: Path, text: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
-def facts() -> dict[str, Any]:
+def provenance() -> dict[str, Any]:
     """What ran where: versions, commit (None outside a checkout), dirty, host, cores."""
     versions = {"python": platform.python_version(), "gossip": gossip.__version__}
     for package in _PACKAGES:

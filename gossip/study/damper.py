@@ -7,7 +7,7 @@ from gossip.config import Config
 from gossip.damping import DAMPERS, Damper, count, planned
 from gossip.data import Sampler
 from gossip.errors import UserError
-from gossip.keyvalue import converted, parse_options
+from gossip.keyvalue import parse_options, typed_options
 from gossip.rates import Rule, Span
 from gossip.task import Task
 
@@ -46,7 +46,7 @@ def named(config: Config, samples: int, largest: int) -> Damper:
     given = parse_options(chosen.damping_options, "damping")
     if "max_batch" in given:
         raise UserError("damping option 'max_batch' has a flag: --max-batch")
-    options = converted(f"damping {chosen.damping}", kind, given)
+    options = typed_options(f"damping {chosen.damping}", kind, given)
     made = kind(initial=config.data.batch_size, max_batch=chosen.max_batch, **options)
     if made.max_batch is not None and largest < made.max_batch < math.inf:
         raise UserError(

@@ -13,7 +13,7 @@ from torch import nn
 
 import topologies
 from gossip import stragglers
-from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, Settings
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, AlgorithmSettings
 from gossip.algorithms.pattern import Pattern
 from gossip.config import Config
 from gossip.data import Dataset, load
@@ -164,11 +164,13 @@ def topology_and_remarks(config: Config, n: int) -> tuple[topologies.Topology, l
     return made, [str(w.message) for w in remarks]
 
 
-def settings(config: Config) -> Settings:
+def settings(config: Config) -> AlgorithmSettings:
     """What the config says to its algorithms."""
     gossip = config.gossip
     options = parse_options(gossip.algorithm_options, "algorithm")
-    return Settings(gossip.order, gossip.noise_std, gossip.noise_mode, config.seed, options)
+    return AlgorithmSettings(
+        gossip.order, gossip.noise_std, gossip.noise_mode, config.seed, options
+    )
 
 
 def pattern(name: str, config: Config) -> Pattern:

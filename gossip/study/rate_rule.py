@@ -8,7 +8,7 @@ from typing import Any
 
 from gossip.config import Config, Rate
 from gossip.errors import UserError
-from gossip.keyvalue import converted, parse_options
+from gossip.keyvalue import parse_options, typed_options
 from gossip.rates import (
     DECAYS,
     SCALINGS,
@@ -16,12 +16,12 @@ from gossip.rates import (
     Budget,
     Length,
     Product,
-    Setting,
+    RateContext,
     gradient_variance,
     layer_ratio,
 )
 from gossip.rates.decay import Decay
-from gossip.rates.follow import follow
+from gossip.rates.follow import follow_trace
 from gossip.rates.warmup import Ramp, StateAware
 from gossip.task.layers import Layer
 
@@ -49,26 +49,26 @@ def rule(rate: Rate, budget: Budget, layers: tuple[Layer, ...]) -> Product:
         UserError: an option that a part does not have or that cannot be run.
     """
     length = Length(steps=rate.warmup_steps, epochs=rate.warmup_epochs, share=rate.warmup_share)
-    setting = Setting(budget=budget, layers=layers, lr=rate.lr, length=length)
+    context = RateContext(budget=budget, layers=layers, lr=rate.lr, length=length)
     make_scaling = SCALINGS[rate.scaling]
     given = parse_options(rate.scaling_options, "scaling")
     # LENA's options are those of its variance too; other scalings have a variance by default.
     known = inspect.signature(gradient_variance).parameters if rate.scaling == "lena" else ()
     of_variance = {key: given.pop(key) for key in list(given) if key in known}
-    scaling = make_scaling(setting, **converted(f"scaling {rate.scaling}", make_scaling, given))
+    scaling = make_scaling(context, **typed_options(f"scaling {rate.scaling}", make_scaling, given))
     if rate.scaling != "none":
-        setting = replace(setting, nominal=scaling.nominal)
-    warmup = _part("warm-up", WARMUPS, rate.warmup, setting, rate.warmup_options)
+        context = replace(context, nominal=scaling.nominal)
+    warmup = _part("warm-up", WARMUPS, rate.warmup, context, rate.warmup_options)
     if isinstance(warmup, Ramp):
-        setting = replace(setting, warmup=warmup.steps)
+        context = replace(context, warmup=warmup.steps)
     return Product(
         base=rate.lr,
         scaling=scaling,
         warmup=warmup,
-        decay=_decay(rate, setting),
+        decay=_decay(rate, context),
         ratio=layer_ratio(rate.layer_ratio, rate.layer_ratio_limits),
         variance=gradient_variance(
-            setting, **converted("scaling lena", gradient_variance, of_variance)
+            context, **typed_options("scaling lena", gradient_variance, of_variance)
         ),
         budget=budget,
         layers=layers,
@@ -111,12 +111,12 @@ def idle(rate: Rate) -> list[str]:
     ]
 
 
-def _decay(rate: Rate, setting: Setting) -> Decay:
+def _decay(rate: Rate, context: RateContext) -> Decay:
     """The decay, or the trace that is in its place."""
     if rate.lr_trace is not None:
-        return follow(setting, rate.lr_trace, window=rate.lr_trace_window)
+        return follow_trace(context, rate.lr_trace, window=rate.lr_trace_window)
     flags = _flags(rate)
-    return _part("decay", DECAYS, rate.decay, setting, rate.decay_options, **flags)
+    return _part("decay", DECAYS, rate.decay, context, rate.decay_options, **flags)
 
 
 def _flags(rate: Rate) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _part(
     kind: str,
     table: dict[str, Callable[..., Any]],
     name: str,
-    setting: Setting,
+    context: RateContext,
     given: Iterable[str],
     **flags: Any,
 ) -> Any:
@@ -138,4 +138,4 @@ def _part(
     options = parse_options(given, kind)
     if kind == "decay" and (twice := sorted({"at", "factor"} & options.keys())):
         raise UserError(f"{kind} option {twice[0]!r} has a flag: --{kind}-{twice[0]}")
-    return make(setting, **converted(f"{kind} {name}", make, options), **flags)
+    return make(context, **typed_options(f"{kind} {name}", make, options), **flags)

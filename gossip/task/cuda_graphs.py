@@ -1,7 +1,7 @@
 """CUDA graphs: the kernels of a step's gradient are recorded once, and launched in one call.
 
 A small model's step is launch-bound: the GPU waits for Python. Nothing here has been run on a GPU
-yet; what needs one is `record`.
+yet; what needs one is `capture`.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class _Recording:
 
     def __init__(self, function: Callable[..., Gradients], tensors: list[Tensor]) -> None:
         self._inputs = [tensor.clone() for tensor in tensors]
-        self._outputs, self._replay = record(lambda: function(*self._inputs))
+        self._outputs, self._replay = capture(lambda: function(*self._inputs))
 
     def __call__(self, tensors: list[Tensor]) -> Gradients:
         for own, given in zip(self._inputs, tensors, strict=True):
@@ -79,7 +79,7 @@ class _Recording:
         )
 
 
-def record(function: Callable[[], Gradients]) -> tuple[Gradients, Callable[[], None]]:
+def capture(function: Callable[[], Gradients]) -> tuple[Gradients, Callable[[], None]]:
     """Record a function of no arguments as a CUDA graph.
 
     Returns:

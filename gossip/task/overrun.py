@@ -28,7 +28,7 @@ FAULT = (
 )
 
 
-class Watch(TorchFunctionMode):
+class OverrunDetector(TorchFunctionMode):
     """In this block, looks for the convolutions that would overrun with their channels innermost.
 
     By what is computed, whatever module or function asks for it. float64 is not oneDNN's.

@@ -37,7 +37,7 @@ class NoPerceptronError(Exception):
     """A model does what is neither a linear map nor a function of single numbers."""
 
 
-class Rows(NamedTuple):
+class ParameterRows(NamedTuple):
     """A parameter of all learners, [n, *shape], and the place of its gradient; views of rows."""
 
     values: Tensor
@@ -53,7 +53,7 @@ class Rows(NamedTuple):
 def gradient(
     model: nn.Module,
     of_logits: OfLogits,
-    parameters: Mapping[nn.Parameter, Rows],
+    parameters: Mapping[nn.Parameter, ParameterRows],
     inputs: Tensor,
     labels: Tensor,
     scale: float | Tensor | None = None,
@@ -97,10 +97,10 @@ def _losses(of_logits: OfLogits, logits: Tensor, labels: Tensor) -> Tensor:
 class _Learners(TorchFunctionMode):
     """In this block a model takes a batch for each learner, [n, batch, ...]."""
 
-    def __init__(self, parameters: Mapping[nn.Parameter, Rows], anchor: Tensor) -> None:
+    def __init__(self, parameters: Mapping[nn.Parameter, ParameterRows], anchor: Tensor) -> None:
         super().__init__()
         self._parameters, self._anchor = dict(parameters), anchor
-        self.written: list[Rows] = []
+        self.written: list[ParameterRows] = []
         """Those whose gradients have been written; the others' places are what memory held."""
 
     def __torch_function__(
@@ -152,7 +152,12 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, anchor: Tensor, weight: Rows, bias: Rows | None, written: list[Rows]
+        ctx: Any,
+        x: Tensor,
+        anchor: Tensor,
+        weight: ParameterRows,
+        bias: ParameterRows | None,
+        written: list[ParameterRows],
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.weight, ctx.bias, ctx.written = weight, bias, written

@@ -23,7 +23,7 @@ PERCEPTRONS, VMAP, LOOP = "perceptrons", "vmap", "loop"
 ROWS_AT_ONCE = 2**24
 """Numbers in the gradients of several learners that are held while a shared row is summed up."""
 
-Loss = Callable[[Named, Tensor, Tensor], Tensor]
+NamedLoss = Callable[[Named, Tensor, Tensor], Tensor]
 """Named tensors, inputs and labels -> the mean loss, or one for each row."""
 
 
@@ -150,7 +150,7 @@ class RowGradients:
     ) -> Gradients:
         values = x.new_empty(x.shape) if out is None else out
         views = zip(self.model.views(x), self.model.views(values), strict=True)
-        rows = dict(zip(self.model.trained, starmap(perceptrons.Rows, views), strict=True))
+        rows = dict(zip(self.model.trained, starmap(perceptrons.ParameterRows, views), strict=True))
         model = self.model
         losses = perceptrons.gradient(model.module, model.of_logits, rows, inputs, labels, scale)
         return Gradients(values if scale is None else values.div_(scale), losses)
@@ -225,7 +225,7 @@ class RowGradients:
                     return False
         return True
 
-    def _compiled(self, loss: Loss) -> Loss:
+    def _compiled(self, loss: NamedLoss) -> NamedLoss:
         """`loss`, its forward and backward passes by torch.compile if that is wanted.
 
         A gradient of one learner took 0.84 of the time for ResNet-18 (batch 8; 50 s to compile),

@@ -18,7 +18,7 @@ from gossip.task.building import cannot_take, logits
 from gossip.task.layers import NORM
 from gossip.task.likeness import alike, differ, unlike
 from gossip.task.loss import cross_entropy, refuse_no_mean
-from gossip.task.overrun import FAULT, Watch
+from gossip.task.overrun import FAULT, OverrunDetector
 
 SAMPLES = 4
 """In a trial's batch."""
@@ -52,12 +52,12 @@ class _Pass(NamedTuple):
     remembered: dict[str, object]
 
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+MeanLoss = Callable[[Tensor, Tensor], Tensor]
 """Logits and labels -> the mean loss."""
 
 
 def conduct(
-    model: nn.Module, inputs: Tensor, labels: Tensor, loss: Loss, num_classes: int
+    model: nn.Module, inputs: Tensor, labels: Tensor, loss: MeanLoss, num_classes: int
 ) -> Conduct:
     """Try some passes of a model, in the precision of its weights; it is as before afterwards.
 
@@ -91,7 +91,7 @@ Batch = tuple[Tensor, Tensor]
 class _Tried:
     """A model under trial."""
 
-    def __init__(self, model: nn.Module, loss: Loss, num_classes: int) -> None:
+    def __init__(self, model: nn.Module, loss: MeanLoss, num_classes: int) -> None:
         self._model, self._loss, self._num_classes = model, loss, num_classes
         self._name = f"model {type(model).__name__}"
         self._buffers = {name: b.clone() for name, b in model.named_buffers()}
@@ -106,7 +106,7 @@ class _Tried:
             Whether there are convolutions that would overrun, with their channels innermost.
         """
         self._model.eval()
-        with torch.no_grad(), seeded(SEED, inputs.device), Watch() as watch:
+        with torch.no_grad(), seeded(SEED, inputs.device), OverrunDetector() as watch:
             self._logits(inputs, labels)
         self.undo()
         if watch.overruns:

@@ -14,7 +14,7 @@ from gossip.errors import UserError
 from gossip.report.runs import Run, load_runs
 from gossip.storage import folder as run_folder
 from gossip.storage.names import FINAL, LOCK
-from gossip.watch.curves import Look, picture
+from gossip.watch.curves import PanelStyle, picture
 from topologies.terminal import lossy_output
 
 _WIDTH_OF_A_FILE = 100
@@ -22,7 +22,7 @@ _STOPPED = 130
 
 
 @dataclass(frozen=True)
-class Options:
+class Command:
     """Draw training loss, test error, alpha_e/alpha and sigma_w2 of runs in the terminal.
 
     Of runs that go on, again and again until all are over or Ctrl-C (exit code 130).
@@ -81,7 +81,7 @@ def watch(
 @lossy_output()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 2 for a user's mistake and 130 after Ctrl-C."""
-    options = tyro.cli(Options, args=argv, prog="python -m gossip.watch")
+    options = tyro.cli(Command, args=argv, prog="python -m gossip.watch")
     try:
         watch(options.runs, every=options.every, once=options.once)
     except UserError as error:
@@ -101,7 +101,7 @@ def _draw(runs: list[Run], console: Console) -> None:
     """One drawing, in place of the last where that can be."""
     no_colours = console.color_system is None and len(runs) > 1
     is_ascii = console.options.ascii_only
-    look = Look(console.width, marks=is_ascii or no_colours)
+    look = PanelStyle(console.width, marks=is_ascii or no_colours)
     if console.is_terminal:
         console.clear()
     console.print(picture(runs, look), highlight=False)

@@ -33,7 +33,7 @@ Curve = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Look:
+class PanelStyle:
     """How panels are drawn."""
 
     width: int
@@ -44,7 +44,7 @@ class Look:
     """A mark per run and cell, and no letters but ASCII's, in place of Braille."""
 
 
-def picture(runs: list[Run], look: Look) -> Group:
+def picture(runs: list[Run], look: PanelStyle) -> Group:
     """Training loss, test error, alpha_e/alpha and sigma_w^2 of runs over their steps."""
     beside = 2 if look.width >= _TWO_BESIDE else 1
     width = max(10, look.width // beside - _LABEL - 1)
@@ -84,7 +84,7 @@ _CURVES: dict[str, Callable[[Run], Curve]] = {
 """Of each panel, steps and values of a run, as the report's figure smooths them."""
 
 
-def _panel(name: str, runs: list[Run], width: int, look: Look) -> Text:
+def _panel(name: str, runs: list[Run], width: int, look: PanelStyle) -> Text:
     is_log = name != "alpha_e/alpha"
     curves = [_thinned(*_CURVES[name](run)) for run in runs]
     shown = np.concatenate([values[np.isfinite(values)] for _, values in curves])
@@ -110,7 +110,7 @@ def _drawn(
     last: float,
     width: int,
     is_log: bool,
-    look: Look,
+    look: PanelStyle,
 ) -> list[Text]:
     """The lines of all curves; where two meet in a character, the later one is seen."""
     lines = [Text(" " * width, style="not bold") for _ in range(look.height)]
@@ -142,7 +142,7 @@ def _thinned(steps: np.ndarray, values: np.ndarray) -> Curve:
     return steps[kept], values[kept]
 
 
-def _legend(runs: list[Run], look: Look) -> list[Text]:
+def _legend(runs: list[Run], look: PanelStyle) -> list[Text]:
     lines = []
     for i, run in enumerate(runs):
         mark = MARKS[i % len(MARKS)] if look.marks else "—"

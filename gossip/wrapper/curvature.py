@@ -25,16 +25,21 @@ from gossip.comm.base import Communicator
 from gossip.errors import UserError, said
 from gossip.monitor import LIPSCHITZ, Values
 from gossip.monitor.effective_rate import MeanModelGradient
-from gossip.monitor.lipschitz import step
+from gossip.monitor.lipschitz import largest_step
 from gossip.task import derivatives
 from gossip.task.derivatives import refuse_ends, twice_differentiable
-from gossip.wrapper.probing import Probe, Replay, samples_in
+from gossip.wrapper.probing import ProbeBatches, Replay, samples_in
 from gossip.wrapper.shards import is_distributed
-from gossip.wrapper.watching import joined, parted
+from gossip.wrapper.watching import as_one_row, as_own_rows
 
 
 def delta2_hessian(
-    replay: Replay, lr: float, w_a: Tensor, deviation: Tensor, probe: Probe, comm: Communicator
+    replay: Replay,
+    lr: float,
+    w_a: Tensor,
+    deviation: Tensor,
+    probe: ProbeBatches,
+    comm: Communicator,
 ) -> float:
     r"""alpha^2 n^-2 sum_j ||H delta w_j||^2, Eq. 5's second line.
 
@@ -69,7 +74,7 @@ def delta2_hessian_minibatch(
 
 
 def lipschitz(
-    replay: Replay, w_a: Tensor, g: MeanModelGradient, probe: Probe, comm: Communicator
+    replay: Replay, w_a: Tensor, g: MeanModelGradient, probe: ProbeBatches, comm: Communicator
 ) -> Values:
     """L(x, g) = g'Hg / ||g||^2 at the mean model on the probes, and 1 / L. Collective."""
     length = g.vector.norm()
@@ -77,10 +82,12 @@ def lipschitz(
         return dict.fromkeys(LIPSCHITZ, nan)
     along = g.vector / length
     value = float(along @ _times(replay, w_a, along, probe, comm))
-    return {"lipschitz": value, "lipschitz_step": step(value)}
+    return {"lipschitz": value, "lipschitz_step": largest_step(value)}
 
 
-def _times(replay: Replay, w_a: Tensor, v: Tensor, probe: Probe, comm: Communicator) -> Tensor:
+def _times(
+    replay: Replay, w_a: Tensor, v: Tensor, probe: ProbeBatches, comm: Communicator
+) -> Tensor:
     """H v [d], of a v that all learners have. Collective."""
     product, samples = vector_sums(replay, w_a, v, probe.batches)
     total = comm.mean(torch.cat([product, product.new_tensor([samples])]).unsqueeze(0))
@@ -94,7 +101,7 @@ def vector_sums(
     weights = replay.weights
     slots = list(weights.slots.values())
     parameters = [slot.parameter for slot in slots]
-    directions = parted(v, weights.like)
+    directions = as_own_rows(v, weights.like)
     total, samples = torch.zeros_like(row, dtype=torch.float64), 0
     with replay.standing_at(row):
         for batch in batches:
@@ -116,7 +123,7 @@ def _gradients(replay: Replay, batch: Any, parameters: list[Tensor]) -> tuple[Te
     return derivatives.gradients(value, parameters, create_graph=True)
 
 
-def check(replay: Replay, probe: Probe) -> None:
+def check(replay: Replay, probe: ProbeBatches) -> None:
     """Try on a batch of the probe whether the loss has second derivatives. Local.
 
     A function whose backward pass hands out what the forward pass has kept, as that of fused
@@ -132,7 +139,7 @@ def check(replay: Replay, probe: Probe) -> None:
             "record(monitor='full') of a sharded module, which has no second derivatives: use "
             "monitor='standard', without them"
         )
-    row = joined(weights.rows())[0]
+    row = as_one_row(weights.rows())[0]
     with replay.standing_at(row):
         batch = next(iter(probe.batches), None)
     if batch is None:  # which `Replay.gradient` says better

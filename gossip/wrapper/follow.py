@@ -29,7 +29,7 @@ _followers: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _listening = False
 
 
-def follow(follower: Follower) -> None:
+def follow_steps(follower: Follower) -> None:
     """Tell `follower` of every optimizer's steps, as long as it lives."""
     alive = weakref.ref(follower)
 

@@ -14,7 +14,7 @@ from gossip.comm.startup.launchers import launched
 from gossip.wrapper import guard
 
 
-class Link(NamedTuple):
+class Connection(NamedTuple):
     """The communicator, with one learner in each process, and where this process is."""
 
     comm: Communicator
@@ -22,7 +22,7 @@ class Link(NamedTuple):
 
 
 @cache
-def connected(backend: str, timeout: float, device: str) -> Link:
+def connected(backend: str, timeout: float, device: str) -> Connection:
     """The link over a backend, made at the first call. Collective.
 
     Args:
@@ -37,7 +37,7 @@ def connected(backend: str, timeout: float, device: str) -> Link:
     guard.install()  # again: the script may have started torch.distributed meanwhile
     how = launched()
     comm = connect(backend, how.size if how else 1, device)
-    link = Link(comm, Position())
+    link = Connection(comm, Position())
     guard.join(comm, link.position, timeout)
     return link
 

@@ -20,8 +20,8 @@ from gossip.monitor.spread import MeanModel, mean_model, spread
 from gossip.wrapper import curvature, own_gradients
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
-from gossip.wrapper.probing import Loss, Probe, Replay
-from gossip.wrapper.watching import Seen
+from gossip.wrapper.probing import Loss, ProbeBatches, Replay
+from gossip.wrapper.watching import StepCopy
 
 
 class ScriptMonitor:
@@ -51,9 +51,9 @@ class ScriptMonitor:
         self._order = model._rounds.order
         on_all(self._comm, lambda: _check(level, probe, loss, whole))
         agree(self._comm, {"record": f"monitor={level} probe={probe is not None} whole={whole}"})
-        self._given: tuple[Replay, Probe] | None = None
+        self._given: tuple[Replay, ProbeBatches] | None = None
         if probe is not None and loss is not None:
-            self._given = Replay(model.module, self._weights, loss), Probe(probe, whole)
+            self._given = Replay(model.module, self._weights, loss), ProbeBatches(probe, whole)
         self.level = level
         self.splits = probe is not None and level != "standard"
         """Whether a step's batches tell it something."""
@@ -73,7 +73,7 @@ class ScriptMonitor:
         )
         return (*LEVELS["full"], *LIPSCHITZ, *own_gradients.COLUMNS, *of_method)
 
-    def __call__(self, seen: Seen) -> Values:
+    def __call__(self, seen: StepCopy) -> Values:
         """The values at a step, the same on all processes. Collective."""
         comm, moment = self._comm, self._moment(seen)
         mean = mean_model(moment, comm)
@@ -95,7 +95,7 @@ class ScriptMonitor:
         values = comm.share(values)[0]
         return values | smoothness_values(self._window, seen.t, largest, values)
 
-    def _moment(self, seen: Seen) -> Moment:
+    def _moment(self, seen: StepCopy) -> Moment:
         """What the harness's monitor would be shown of the step. Collective."""
         nothing = torch.empty(1, 0)
         plain = self._flat is not None and all(self._comm.share(seen.plain))
@@ -113,7 +113,7 @@ class ScriptMonitor:
             flat_spread=self._flat if plain else None,
         )
 
-    def _known(self, seen: Seen) -> Sequence[Any]:
+    def _known(self, seen: StepCopy) -> Sequence[Any]:
         """The step's mini-batches, if all learners know theirs; else none. Collective."""
         if not self.splits or all(self._comm.share(bool(seen.batches))):
             return seen.batches

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
-from gossip.algorithms import ALGORITHMS, Algorithm, Settings, check_options
+from gossip.algorithms import ALGORITHMS, Algorithm, AlgorithmSettings, check_options
 from gossip.algorithms.base import State, Step
-from gossip.algorithms.flat import Spread
-from gossip.algorithms.options import Line
+from gossip.algorithms.flat import FlatSpread
+from gossip.algorithms.options import WithOptions
 from gossip.algorithms.refusals import of_wire, refusals
 from gossip.errors import UserError, lookup
 from gossip.optim import FlatOptimizer
@@ -20,7 +20,7 @@ from gossip.optim.flat import Increment, between
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
-from gossip.wrapper.watching import is_plain, joined
+from gossip.wrapper.watching import as_one_row, is_plain
 from gossip.wrapper.weights import Slot, Weights
 from topologies import Topology
 
@@ -41,8 +41,8 @@ def method(name: str, options: Mapping[str, Any], seed: int) -> Algorithm:
     line = lookup(ALGORITHMS, name, "algorithm")
     check_options([name], [f"{key}={value}" for key, value in options.items()])
     texts = {key: str(value) for key, value in options.items()}
-    made = line(partial(FlatOptimizer, SGD, ()), Settings("awc", 0.1, "eval", seed, texts))
-    if made.shared or not (isinstance(line, Line) and made.properties.own_points):
+    made = line(partial(FlatOptimizer, SGD, ()), AlgorithmSettings("awc", 0.1, "eval", seed, texts))
+    if made.shared or not (isinstance(line, WithOptions) and made.properties.own_points):
         raise UserError(
             f"algorithm {name} takes gradients elsewhere than at the learner's own weights, which "
             'a wrapper cannot: use gossip.run for it, or another, as algorithm="diloco"'
@@ -55,7 +55,7 @@ def method(name: str, options: Mapping[str, Any], seed: int) -> Algorithm:
     return made
 
 
-def check(name: str, made: Any, topology: Topology, weights: Weights, wire: str) -> None:
+def check_method(name: str, made: Any, topology: Topology, weights: Weights, wire: str) -> None:
     """Refuse a topology, weights or a wire that the method cannot be run with.
 
     Raises:
@@ -68,7 +68,7 @@ def check(name: str, made: Any, topology: Topology, weights: Weights, wire: str)
         raise UserError(f"algorithm {name} {reason}".replace("--", ""))
 
 
-class Method:
+class MethodOrder:
     """A method's step behind the work of the user's optimizers.
 
     The step is that of the harness. Where it asks for the optimizer's, it gets the weights x' that
@@ -87,7 +87,7 @@ class Method:
         self._name, self._made, self._exchange = name, made, exchange
         self._steers = made.properties.steers or made.properties.own_momentum
         self.changes: list[Tensor] = []
-        self.flat_spread: Spread | None = getattr(made, "flat_spread", None)
+        self.flat_spread: FlatSpread | None = getattr(made, "flat_spread", None)
         self._t = 0
         self._rate: float | None = None
         self._before: list[Tensor] = []
@@ -168,7 +168,7 @@ class Method:
         gradients = Gradients(g, before.new_zeros(1))
         now = state._replace(step=self._t, x=before, optimizer=Stepped(g, after, layers))
         w, comm = self._exchange.topology.matrix(self._t), self._exchange.comm
-        return self._made.step(now, lambda _: gradients, w, Constant(rate), comm)
+        return self._made.step(now, lambda _: gradients, w, OptimizerRate(rate), comm)
 
     def kept(self) -> dict[str, Tensor]:
         """What the method keeps, [1, ...]; of several rows one behind the other.
@@ -179,7 +179,7 @@ class Method:
         if not others:
             return dict(first.rows)
         return {
-            name: joined([state.rows[name] for state in self._states])
+            name: as_one_row([state.rows[name] for state in self._states])
             if own.shape == first.x.shape
             else own
             for name, own in first.rows.items()
@@ -217,7 +217,7 @@ class Method:
         self._rate = state["rate"]
 
 
-class Constant(NamedTuple):
+class OptimizerRate(NamedTuple):
     """The learning rate of the user's optimizer."""
 
     rate: float

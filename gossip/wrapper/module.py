@@ -19,7 +19,7 @@ from gossip.wrapper.distances import measured
 from gossip.wrapper.exchange import Exchange
 from gossip.wrapper.link import connected, device_of
 from gossip.wrapper.mesh import Meshed, longest
-from gossip.wrapper.methods import Method, check, method
+from gossip.wrapper.methods import MethodOrder, check_method, method
 from gossip.wrapper.options import (
     agree_on_call,
     agree_on_options,
@@ -28,7 +28,7 @@ from gossip.wrapper.options import (
     check_mix_every,
     packing_of,
     topology_for,
-    unknown,
+    unknown_option,
 )
 from gossip.wrapper.orders import ORDERS
 from gossip.wrapper.rounds import Rounds
@@ -158,7 +158,7 @@ class Gossip(nn.Module):
                 check_alone(algorithm, order=order, mix_every=mix_every)
                 made = method(algorithm, options, seed)
             elif options:
-                raise UserError(unknown(options, Gossip))
+                raise UserError(unknown_option(options, Gossip))
             chosen = topology_for(
                 topology, comm.n, topology_options, weights, seed, directed=made is not None
             )
@@ -167,7 +167,7 @@ class Gossip(nn.Module):
                 named = copied_first(named, comm.each)
             flat = Weights(named, type(module).__name__)
             if made is not None:
-                check(algorithm, made, chosen, flat, wire)
+                check_method(algorithm, made, chosen, flat, wire)
             return made, chosen, flat, packing
 
         made, chosen, flat, packing = on_all(comm, prepared)
@@ -197,7 +197,9 @@ class Gossip(nn.Module):
         self._buffers_policy = buffers
         way = comm if packing is None else compressing(comm, packing)
         self._exchange = Exchange(way, flat, chosen, mix_every, packing)
-        mixing = Method(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
+        mixing = (
+            MethodOrder(algorithm, made, self._exchange) if made else ORDERS[order](self._exchange)
+        )
         self._rounds = Rounds(
             flat,
             mixing,

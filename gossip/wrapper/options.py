@@ -176,7 +176,7 @@ def packing_of(wire: Any) -> Operator | None:
     return operator_of_wire(wire)
 
 
-def unknown(options: Iterable[str], wrapper: Callable[..., object]) -> str:
+def unknown_option(options: Iterable[str], wrapper: Callable[..., object]) -> str:
     """What to say of options that neither the wrapper nor dpsgd has."""
     name = next(iter(options))
     parameters = inspect.signature(wrapper).parameters.values()

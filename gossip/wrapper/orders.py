@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gossip.algorithms.dpsgd import Dpsgd, DpsgdAtc
-from gossip.algorithms.flat import Spread
+from gossip.algorithms.flat import FlatSpread
 from gossip.errors import UserError
 from gossip.wrapper.exchange import Exchange, Mixing
 from gossip.wrapper.weights import Slot
@@ -20,7 +20,7 @@ class Order(Protocol):
     """Whether `end` talks to the other learners."""
     changes: list[Tensor]
     """W w - w as rows, between `wait` and `end`; none where nothing is added, or not this way."""
-    flat_spread: Spread | None
+    flat_spread: FlatSpread | None
     """Stationary variance of plain SGD without curvature, where there is a formula."""
 
     def start(self, t: int) -> None:
@@ -99,7 +99,7 @@ class Awc(_Stateless):
     """
 
     collective_end = False
-    flat_spread: Spread | None = Dpsgd.flat_spread
+    flat_spread: FlatSpread | None = Dpsgd.flat_spread
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -141,7 +141,7 @@ class Atc(_Stateless):
     """Adapt, then combine: w <- W (w + u), the weights that all optimizers have changed."""
 
     collective_end = True
-    flat_spread: Spread | None = DpsgdAtc.flat_spread
+    flat_spread: FlatSpread | None = DpsgdAtc.flat_spread
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

@@ -15,14 +15,14 @@ from gossip.streams import seeded
 from gossip.task.layers import NORM
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.shards import gradient_of, is_distributed
-from gossip.wrapper.watching import joined, parted
+from gossip.wrapper.watching import as_one_row, as_own_rows
 from gossip.wrapper.weights import Weights
 
 Loss = Callable[[nn.Module, Any], Tensor]
 """(module, batch) -> the mean loss over the samples of the batch, a scalar."""
 
 
-class Probe(NamedTuple):
+class ProbeBatches(NamedTuple):
     """What g is measured on."""
 
     batches: Iterable[Any]
@@ -50,7 +50,7 @@ class Replay:
         self._module, self._loss = module, loss
         self.weights = weights
 
-    def gradient(self, row: Tensor, probe: Probe, comm: Communicator) -> MeanModelGradient:
+    def gradient(self, row: Tensor, probe: ProbeBatches, comm: Communicator) -> MeanModelGradient:
         r"""The gradient at `row` [d] over all learners' probes, of S batches b_i. Collective.
 
         .. math::
@@ -91,7 +91,7 @@ class Replay:
         sums = self._sums(row, batches)
         return comm.mean((sums.gradient / max(sums.samples, 1)).unsqueeze(0))
 
-    def _sums(self, row: Tensor, batches: Iterable[Any]) -> "Sums":
+    def _sums(self, row: Tensor, batches: Iterable[Any]) -> "ProbeSums":
         gradient, loss, samples, squares, groups = torch.zeros_like(row), 0.0, 0, 0.0, 0
         slots = self.weights.slots.values()
         with self.standing_at(row):
@@ -103,7 +103,7 @@ class Replay:
                 loss += count * float(value.detach())
                 squares += count * float(own @ own)
                 samples, groups = samples + count, groups + 1
-        return Sums(gradient, loss, samples, squares, groups)
+        return ProbeSums(gradient, loss, samples, squares, groups)
 
     def value(self, batch: Any) -> Tensor:
         """The loss of a batch.
@@ -125,7 +125,7 @@ class Replay:
         for slot, part in zip(self.weights.slots.values(), parts, strict=True):
             if part is not None:
                 slot.part(rows).add_(gradient_of(slot.parameter, part))
-        return joined(self.weights.once(rows))[0].double()
+        return as_one_row(self.weights.once(rows))[0].double()
 
     @contextmanager
     def standing_at(self, row: Tensor) -> Iterator[None]:
@@ -137,8 +137,8 @@ class Replay:
             for part, _ in modes:
                 part.training = isinstance(part, NORM)
             parts = row.unsqueeze(0).split([like.shape[1] for like in own], dim=1)
-            full = joined(self.weights.of_once(list(parts)))[0]
-            self.weights.lend(parted(full, self.weights.like))
+            full = as_one_row(self.weights.of_once(list(parts)))[0]
+            self.weights.lend(as_own_rows(full, self.weights.like))
             with seeded(0, own[0].device), torch.enable_grad(), _no_autocast(own):
                 yield
         finally:
@@ -162,7 +162,7 @@ def _no_autocast(rows: Iterable[Tensor]) -> Iterator[None]:
         yield
 
 
-class Sums(NamedTuple):
+class ProbeSums(NamedTuple):
     """Sums over the samples of one learner."""
 
     gradient: Tensor

@@ -191,7 +191,7 @@ class Recording:
 
     def _begin(self, t: int, columns: Sequence[str]) -> None:
         """Config, trace and trackers in the locked folder, with rows of the steps before t."""
-        self._facts = {**run_folder.facts(), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        self._facts = {**run_folder.provenance(), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         keep = int((column(load(self.path), "step") < t).sum()) if t else 0
         if not t:
             run_folder.write_config(self.path, self._tables())

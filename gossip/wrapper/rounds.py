@@ -14,12 +14,12 @@ from gossip.comm.shutdown.position import Position
 from gossip.errors import UserError
 from gossip.wrapper import leaving
 from gossip.wrapper.alterations import Alterations
-from gossip.wrapper.follow import follow
+from gossip.wrapper.follow import follow_steps
 from gossip.wrapper.orders import Order
 from gossip.wrapper.watching import Watch
 from gossip.wrapper.weights import Slot, Weights
 
-Named = Callable[[], Iterable[tuple[str, nn.Parameter]]]
+NamedParameters = Callable[[], Iterable[tuple[str, nn.Parameter]]]
 
 
 class Rounds:
@@ -41,7 +41,13 @@ class Rounds:
     """
 
     def __init__(
-        self, weights: Weights, order: Order, named: Named, position: Position, *, alone: bool
+        self,
+        weights: Weights,
+        order: Order,
+        named: NamedParameters,
+        position: Position,
+        *,
+        alone: bool,
     ) -> None:
         self.t = 0
         self.quiet = False
@@ -58,12 +64,12 @@ class Rounds:
         self._position = position
         position.phase = "training"
         self._open = False
-        self._sent = Sent(position)
+        self._sent = StepCounter(position)
         self._changed: set[int] = set()
         self._stepping: Optimizer | None = None
         self._alterations = None if alone else Alterations(weights)
         self._untraced_forward = _untraced_forward()
-        follow(self)
+        follow_steps(self)
         leaving.expect(self)
         # Not at exit: the process has told by then that it ends.
         weakref.finalize(self, self._sent.close).atexit = False
@@ -241,7 +247,7 @@ class Rounds:
             self.frozen = before
 
 
-class Sent:
+class StepCounter:
     """The steps that a learner has done its part in, as the other processes read them.
 
     Args:

@@ -12,7 +12,7 @@ from gossip.wrapper.stopwatch import Stopwatch
 from gossip.wrapper.weights import Weights
 
 
-class Seen(NamedTuple):
+class StepCopy(NamedTuple):
     """Step t of this learner, rows being [1, d]: what `gossip.monitor.Moment` is made of.
 
     Of a learner of several processes the part that is here, as `Weights.once` gives it.
@@ -62,7 +62,7 @@ class Watch:
         self._rates: list[tuple[float, int]] = []
         self.batches: dict[int, list[Any]] = {}
         """Mini-batches of steps that are not over, where they are known."""
-        self.seen: Seen | None = None
+        self.seen: StepCopy | None = None
         """The step copied last; whoever has measured it sets None."""
 
     def is_due(self, t: int) -> bool:
@@ -111,14 +111,14 @@ class Watch:
         samples = sum(count for _, count in self._rates)
         lr = sum(rate * count for rate, count in self._rates) / samples if samples else 0.0
         once = self._weights.once
-        self.seen = Seen(
+        self.seen = StepCopy(
             self._t,
             lr,
-            joined(once(self._x)),
-            joined(once(self._gradients)),
-            joined(once(mixed)),
-            joined(once(after)) - joined(once(before)),
-            joined(once(x_next)),
+            as_one_row(once(self._x)),
+            as_one_row(once(self._gradients)),
+            as_one_row(once(mixed)),
+            as_one_row(once(after)) - as_one_row(once(before)),
+            as_one_row(once(x_next)),
             order.kept(),
             self._plain and len({rate for rate, _ in self._rates}) == 1,
             self.batches.pop(self._t, []),
@@ -139,12 +139,12 @@ def is_plain(optimizer: Optimizer) -> bool:
     )
 
 
-def joined(rows: list[Tensor]) -> Tensor:
+def as_one_row(rows: list[Tensor]) -> Tensor:
     """Rows of several dtypes or devices as one, [1, d] float64 on the CPU; one alone as it is."""
     return rows[0] if len(rows) == 1 else torch.cat([row.double().cpu() for row in rows], dim=1)
 
 
-def parted(row: Tensor, like: list[Tensor]) -> list[Tensor]:
-    """The rows that `joined` has made one, from `row` [d]."""
+def as_own_rows(row: Tensor, like: list[Tensor]) -> list[Tensor]:
+    """The rows that `as_one_row` has made one, from `row` [d]."""
     parts = row.split([each.shape[1] for each in like])
     return [part.to(each).unsqueeze(0) for part, each in zip(parts, like, strict=True)]

@@ -5,7 +5,10 @@ import pytest
 import torch
 
 from gossip.algorithms import Dpsgd, DpsgdAtc
-from gossip.algorithms.compressed import Beer, ChocoAtc, ChocoAwc, Dcd, DeepSqueeze, Ecd
+from gossip.algorithms.beer import Beer
+from gossip.algorithms.choco import ChocoAtc, ChocoAwc
+from gossip.algorithms.dcd import Dcd, Ecd
+from gossip.algorithms.deep_squeeze import DeepSqueeze
 from gossip.algorithms.tracking import TrackingAwc
 from gossip.comm.stacked import Stacked
 from gossip.compress import compressed, operator

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gossip.algorithms import Dpsgd, Ssgd
-from gossip.algorithms.deviations import NOISES, Source, at_strength
+from gossip.algorithms.deviations import NOISES, Deviations, at_strength
 from gossip.algorithms.injected import Injected
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
@@ -96,7 +96,9 @@ def draws(noise: str, count: int) -> tuple[Tensor, Tensor]:
     """D [N, D] of one step, and noise made from it at many others, [count, N, D]."""
     *_, (before, _, _) = walk(injected("own"), 5)
     past = before.rows["deviations"]
-    made = [NOISES[noise].make(Source(past, t, 3, LAYERS, Stacked(N))) for t in range(1, count + 1)]
+    made = [
+        NOISES[noise].make(Deviations(past, t, 3, LAYERS, Stacked(N))) for t in range(1, count + 1)
+    ]
     return past[:, 0], torch.stack(made)
 
 

@@ -9,10 +9,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 import topologies
-from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, NOISE_MODES, ORDERS, Settings
+from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, NOISE_MODES, ORDERS, AlgorithmSettings
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.deviations import NOISES
-from gossip.asynchronous.pairwise import Pairwise
+from gossip.asynchronous.pairwise import PairwiseRow
 from gossip.comm import costs
 from gossip.comm.base import Traffic, messages
 from gossip.comm.stacked import Stacked
@@ -63,13 +63,13 @@ def expected(pattern: phases.Pattern, t: int) -> list[str]:
     calls = []
     for phase in at(pattern, t):
         match phase:
-            case phases.Gradient():
+            case phases.LocalGradient():
                 calls += ["gradient"]
-            case phases.Mix() | phases.Exchange() | phases.Partner():
+            case phases.Mix() | phases.AllGather() | phases.Partner():
                 calls += ["start", "wait"]
             case phases.Mean():
                 calls += ["mean"]
-            case phases.Overlapped(phases.Mix(), phases.Gradient()):
+            case phases.Overlapped(phases.Mix(), phases.LocalGradient()):
                 calls += ["start", "gradient", "wait"]
             case phases.Late():
                 calls += ["wait for mean"]
@@ -126,7 +126,7 @@ def sent(algorithm: Any, w: csr_array, t: int) -> float:
                 if phase.rows < 1 and hasattr(algorithm, "payload_bytes"):
                     size = algorithm.payload_bytes(D, 8)
                 total += costs.mean(N, size).bytes
-            case phases.Exchange(rows=rows):
+            case phases.AllGather(rows=rows):
                 size = 8 * D * rows
                 if hasattr(algorithm, "payload_bytes"):
                     size = algorithm.payload_bytes(D, 8)
@@ -136,8 +136,8 @@ def sent(algorithm: Any, w: csr_array, t: int) -> float:
     return total
 
 
-def settings(order: str = "awc", mode: str = "eval") -> Settings:
-    return Settings(order, 0.1, mode, 0, SHORT)
+def settings(order: str = "awc", mode: str = "eval") -> AlgorithmSettings:
+    return AlgorithmSettings(order, 0.1, mode, 0, SHORT)
 
 
 VARIED = ("dpsgd", "ssgd-star", "ssgd-injected")
@@ -184,7 +184,7 @@ def test_counters_count_by_the_formulas():
 def test_learners_without_a_common_step_average_by_pairs():
     patterns = [make(optimizer(), settings()).pattern for make in ASYNCHRONOUS.values()]
     assert patterns == [(phases.Pairwise(),)]
-    # One message there, one back: what its docstring promises and `Pairwise` of MPI does.
+    # One message there, one back: what its docstring promises and `PairwiseRow` of MPI does.
     assert phases.Pairwise().trips == 2
     assert costs.pair(100) == costs.mix(2, 100)
-    assert "sends d back" in (Pairwise.__doc__ or "")
+    assert "sends d back" in (PairwiseRow.__doc__ or "")

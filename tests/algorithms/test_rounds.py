@@ -8,7 +8,7 @@ import torch
 
 from gossip.algorithms import DpsgdAtc, Ssgd
 from gossip.algorithms.outer import DiLoCo, Lookahead, Outer, PostLocal
-from gossip.algorithms.partners import Gasloc, NoLoCo, growth
+from gossip.algorithms.partners import Gasloc, NoLoCo, growth_of_differences
 from gossip.algorithms.sparse_rounds import SparseLoCo, Sparta
 from gossip.algorithms.streaming import Eager, Streaming
 from gossip.comm.stacked import Stacked
@@ -148,7 +148,7 @@ def test_two_partners_are_all_learners():
     ("mu", "most"), [(0.0, 2.0), (0.3, 1.82), (0.5, 1.50), (0.7, 1.02), (0.9, 0.38)]
 )
 def test_the_largest_gamma_of_noloco(mu, most):
-    assert growth(mu, most - 0.02) < 1 < growth(mu, most + 0.02)
+    assert growth_of_differences(mu, most - 0.02) < 1 < growth_of_differences(mu, most + 0.02)
     NoLoCo(SGD, mu=mu, gamma=most - 0.02)
     with pytest.raises(UserError, match="drift apart"):
         NoLoCo(SGD, mu=mu, gamma=most + 0.02)

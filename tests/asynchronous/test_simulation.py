@@ -10,7 +10,7 @@ from gossip.algorithms import AdPsgd
 from gossip.asynchronous.partners import partner
 from gossip.config import Averaging, Data, Rate
 from gossip.errors import UserError
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
 from gossip.simulate.presets import network
 from gossip.simulate.setting import Setting
@@ -220,7 +220,7 @@ def test_the_simulator_of_time_has_the_same_moments_and_messages(model, topology
         pattern=AdPsgd.pattern,
         mixing=topologies.build(topology, n).matrix,
         network=network("ideal"),
-        compute=Compute(n, 1.0, draws),
+        compute=ComputeTimes(n, 1.0, draws),
         row_bytes=8 * outcome.state.x.shape[1],
     )
     timeline = simulate(made, steps)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from gossip.checkpoint import Snapshot, check, layout, newest
+from gossip.checkpoint import Snapshot, layout, newest, verify
 from gossip.storage.names import step_folder
 from tests.checkpoint.jobs import Job, bits, copy, snapshot, whole
 
@@ -61,7 +61,7 @@ def goes_on(folder: Path) -> None:
     job.save(snapshot(300))
     assert job.said == []
     assert [path.name for path in folder.iterdir()] == [step_folder(300)]
-    check(newest(folder)[0])
+    verify(newest(folder)[0])
 
 
 def at_any_moment(folder: Path, times: int) -> int:
@@ -78,7 +78,7 @@ def at_any_moment(folder: Path, times: int) -> int:
             os.waitpid(child, 0)
             reported = max([reported, *map(int, reports.read().split())])
         path = newest(folder)[0]
-        check(path)
+        verify(path)
         last = layout.step_of(path)
         assert last >= reported, (last, reported)
         assert whole(path).shared["step"] == last

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from gossip.checkpoint import check, newest, read
+from gossip.checkpoint import newest, read, verify
 from gossip.errors import UserError
 from tests.checkpoint.forge import forge
 from tests.checkpoint.jobs import bits, copy, saved, snapshot, whole
@@ -37,7 +37,7 @@ def path(good, tmp_path):
 
 def refuse(path, match=None):
     """Neither is it good, nor can it be read."""
-    for function in (check, whole):
+    for function in (verify, whole):
         with pytest.raises(UserError, match=match) as caught:
             function(path)
         assert str(path) in str(caught.value)
@@ -53,7 +53,7 @@ def test_a_torn_file(file, path):
     (path / file).write_bytes(data + b"\0")
     refuse(path)
     (older,) = newest(path.parent)[1:]
-    check(older)
+    verify(older)
     assert bits(whole(older)) == bits(snapshot(100))
 
 
@@ -81,7 +81,7 @@ def test_a_process_needs_only_the_files_it_reads(path):
     (path / "block-00001.safetensors").write_bytes(b"")
     assert bits(read(path, range(2)))[0] == 200
     with pytest.raises(UserError, match="block-00001"):
-        check(path)
+        verify(path)
 
 
 def test_a_checkpoint_under_another_name(path):

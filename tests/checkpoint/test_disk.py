@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import torch
 
-from gossip.checkpoint import Snapshot, check, files, layout, newest
+from gossip.checkpoint import Snapshot, files, layout, newest, verify
 from gossip.storage.names import step_folder
 from tests.checkpoint.jobs import Job, bits, saved, snapshot, whole
 
@@ -70,7 +70,7 @@ def test_a_full_disk(processes, tmp_path):
         assert [layout.step_of(path) for path in newest(folder)] == [600]
         job.save(large(700, 150))
         assert [layout.step_of(path) for path in newest(folder)] == [700]
-        check(newest(folder)[0])
+        verify(newest(folder)[0])
         assert len(job.said) == said
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from gossip.checkpoint import check, facts, read
+from gossip.checkpoint import facts, read, verify
 from gossip.errors import UserError
 from tests.checkpoint.forge import forge, manifest_of, sign
 from tests.checkpoint.jobs import bits, saved, snapshot, whole
@@ -29,7 +29,7 @@ def shared_path(tmp_path_factory):
 
 
 def refuse(path, match=None):
-    for function in (check, whole):
+    for function in (verify, whole):
         with pytest.raises(UserError, match=match):
             function(path)
 
@@ -177,7 +177,7 @@ def test_any_manifest_is_refused_or_means_the_same(shared_path, data):
                 break
         sign(shared_path, changed)
         try:
-            check(shared_path)
+            verify(shared_path)
             found = whole(shared_path)
         except UserError:
             return
@@ -257,7 +257,7 @@ def test_no_elements_on_absurd_axes(shape, path):
     data = tensors_file({"x": entry("F32", shape, 0, 0)})
     for block in ("block-00000.safetensors", "block-00001.safetensors"):
         forge(path, block, data)
-    for function in (check, whole):
+    for function in (verify, whole):
         assert str(path) in mistake(function, path, otherwise=path)
 
 
@@ -271,5 +271,5 @@ def test_any_byte_of_a_header(path):
         for _ in range(draw.choice([1, 1, 2, 5])):
             data[draw.randrange(length)] = draw.choice([draw.randrange(256), *b'0129[]{},:"-'])
         forge(path, "block-00000.safetensors", bytes(data))
-        for function in (check, whole):
+        for function in (verify, whole):
             assert "block-0000" in mistake(function, path, otherwise="block-0000")

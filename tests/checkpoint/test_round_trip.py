@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.torch import load_file
 
-from gossip.checkpoint import Snapshot, check, facts, newest, read
+from gossip.checkpoint import Snapshot, facts, newest, read, verify
 from gossip.checkpoint.files import DTYPES
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
@@ -22,7 +22,7 @@ from tests.checkpoint.jobs import Job, bits, part, saved, snapshot, whole
 @pytest.mark.parametrize("readers", [1, 2, 4])
 def test_any_number_of_processes_reads_what_any_number_wrote(processes, readers, tmp_path):
     (path,) = saved(tmp_path / "checkpoint", 7, processes=processes)
-    check(path)
+    verify(path)
     for comm in Job(tmp_path / "other", readers).comms:
         assert bits(read(path, comm.hosted)) == bits(part(snapshot(7), comm.hosted))
 
@@ -45,7 +45,7 @@ def test_one_shared_row_for_all(tmp_path):
     job, state = Job(tmp_path, 4), snapshot(3)
     job.save(Snapshot(step=3, rows={}, shared=state.shared, facts={}))
     (path,) = newest(tmp_path)
-    check(path)
+    verify(path)
     found = read(path, range(2, 4))
     assert found.rows == {}
     assert bits(found)[1] == [entry for entry in bits(state)[1] if entry[0] == "shared"]

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from gossip.checkpoint import Snapshot, check, files, layout, newest, saving
+from gossip.checkpoint import Snapshot, files, layout, newest, saving, verify
 from gossip.storage.names import step_folder
 from tests.checkpoint.jobs import Job, bits, part, saved, snapshot, whole
 
@@ -88,7 +88,7 @@ def test_the_last_ones_are_kept(tmp_path):
         job.save(snapshot(step))
     assert names(tmp_path) == [step_folder(step) for step in (30, 40, 50)]
     for path in newest(tmp_path):
-        check(path)
+        verify(path)
     Job(tmp_path, 2, keep=1).save(snapshot(60))
     assert names(tmp_path) == [step_folder(60)]
 
@@ -212,7 +212,7 @@ def test_a_damaged_checkpoint_of_a_later_step_costs_no_good_one(tmp_path):
     assert names(tmp_path) == [step_folder(step) for step in (3, 4)]
     job.save(snapshot(4))
     assert names(tmp_path) == [step_folder(4)]
-    check(later)
+    verify(later)
 
 
 def test_what_the_format_cannot_hold_is_said(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from gossip.compare.comparison import Comparison
 from gossip.compare.lines import lines
 from gossip.compare.metrics import last_error
-from gossip.compare.plan import Cell, choose, entries, plan
+from gossip.compare.plan import Cell, choose_values, entries, plan
 from gossip.compare.rows import rows, target
 from gossip.config import Config, Data
 from gossip.config.presets import PRESETS
@@ -77,7 +77,7 @@ def trials_of(tuned: Comparison, errors: dict[str, float], lost: str = "") -> di
 def test_the_chosen_value_has_the_lowest_final_validation_error() -> None:
     tuned = comparison(tune=TUNED)
     runs = trials_of(tuned, {"0.1": 0.3, "0.2": 0.1, "0.4": 0.2})
-    chosen = choose(tuned, runs)
+    chosen = choose_values(tuned, runs)
     assert set(chosen.values()) == {(("lr", "0.2"),)}
     best = min(runs, key=lambda key: last_error(runs[key]))
     assert "lr=0.2" in best
@@ -89,7 +89,7 @@ def test_the_chosen_value_has_the_lowest_final_validation_error() -> None:
 def test_a_diverged_trial_loses_whatever_its_error() -> None:
     tuned = comparison(tune=TUNED)
     runs = trials_of(tuned, {"0.1": 0.3, "0.2": 0.1, "0.4": 0.2}, lost="0.2")
-    assert set(choose(tuned, runs).values()) == {(("lr", "0.4"),)}
+    assert set(choose_values(tuned, runs).values()) == {(("lr", "0.4"),)}
 
 
 def test_where_all_trials_diverged_the_lowest_error_still_wins() -> None:
@@ -98,21 +98,21 @@ def test_where_all_trials_diverged_the_lowest_error_still_wins() -> None:
         key: replace(found, summary={**found.summary, "verdict": "diverged"})
         for key, found in trials_of(tuned, {"0.1": 0.9, "0.2": 0.85, "0.4": 0.9}).items()
     }
-    assert set(choose(tuned, runs).values()) == {(("lr", "0.2"),)}
+    assert set(choose_values(tuned, runs).values()) == {(("lr", "0.2"),)}
 
 
 def test_a_cell_without_all_its_trials_is_not_chosen_for() -> None:
     tuned = comparison(tune=TUNED)
     runs = trials_of(tuned, {"0.1": 0.3, "0.2": 0.1, "0.4": 0.2})
     del runs["lsw-n7-lr=0.1-s0"]
-    assert Cell("lsw", 7) not in choose(tuned, runs)
-    assert Cell("lsw", 2) in choose(tuned, runs)
+    assert Cell("lsw", 7) not in choose_values(tuned, runs)
+    assert Cell("lsw", 2) in choose_values(tuned, runs)
 
 
 def test_rows_count_trials_and_keep_what_was_chosen() -> None:
     tuned = comparison(tune=TUNED)
     runs = trials_of(tuned, {"0.1": 0.3, "0.2": 0.1, "0.4": 0.2})
-    chosen = choose(tuned, runs)
+    chosen = choose_values(tuned, runs)
     for entry in entries(tuned, chosen):
         runs.setdefault(entry.key, run([0.9, 0.2], [0.9, 0.3]))
     assert target(tuned, chosen, runs) == pytest.approx(0.15)

@@ -7,7 +7,7 @@ import pytest
 from gossip.compare import metrics, pictures, table
 from gossip.compare.comparison import Comparison
 from gossip.compare.lines import lines
-from gossip.compare.plan import choose, entries
+from gossip.compare.plan import choose_values, entries
 from gossip.compare.rows import rows
 from gossip.config import Config, Data
 from gossip.loop.outcome import OF_NUMBERS
@@ -24,7 +24,7 @@ def test_a_comparison_says_of_what_its_errors_are(error: str, score: str, other:
     found = {e.key: replace(judged, config={"record": {"error": error}}) for e in entries(both)}
     said = metrics.score(found.values())
     assert said == score
-    made = rows(both, choose(both, found), found)
+    made = rows(both, choose_values(both, found), found)
     page = table.markdown(made, said, "title", table.meaning(both, made, said))
     assert f"| n | batch | method | {score} | best |" in page
     assert "| 75.00 % |" in page

@@ -108,7 +108,7 @@ class Elsewhere(ExitStack):
 
 
 def replayed(function):
-    """As `gossip.task.cuda_graphs.record`, by running the function again into the same memory."""
+    """As `gossip.task.cuda_graphs.capture`, by running the function again into the same memory."""
     results = function()
 
     def replay():

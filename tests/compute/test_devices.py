@@ -84,7 +84,7 @@ def test_every_part_keeps_to_the_device(case, tmp_path, monkeypatch):
     """Losses, weights and checkpoints are those of the CPU; no operation is on two devices."""
     expected, expected_rows = walked(config(case))
     monkeypatch.setattr(compute, "place", lambda name: ELSEWHERE)
-    monkeypatch.setattr(cuda_graphs, "record", replayed)
+    monkeypatch.setattr(cuda_graphs, "capture", replayed)
     with Elsewhere():
         outcome, rows = walked(config(case), tmp_path)
         again, tail = walked(config(case), start=first_checkpoint(tmp_path))

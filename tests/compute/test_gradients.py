@@ -41,7 +41,7 @@ def config(**options) -> Config:
 def recorded(monkeypatch):
     """Counts recordings, which are made without a GPU."""
     made = []
-    monkeypatch.setattr(cuda_graphs, "record", lambda f: made.append(f) or replayed(f))
+    monkeypatch.setattr(cuda_graphs, "capture", lambda f: made.append(f) or replayed(f))
     return made
 
 
@@ -80,7 +80,7 @@ def broken(function) -> tuple[Gradients, None]:
 
 def test_a_model_that_cannot_be_recorded_is_noted_or_refused(monkeypatch):
     monkeypatch.setattr(compute, "place", lambda name: ELSEWHERE)
-    monkeypatch.setattr(cuda_graphs, "record", broken)
+    monkeypatch.setattr(cuda_graphs, "capture", broken)
     with Elsewhere():
         study = prepare(config(), Stacked(4))
         assert study.gradient == study.task.gradient

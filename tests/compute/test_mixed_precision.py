@@ -15,7 +15,7 @@ from gossip.config.compute import AMPS, Compute
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
 from gossip.models import MODELS
-from gossip.runs.dispatch import check
+from gossip.runs.dispatch import check_parts
 from gossip.study import algorithm, prepare
 from gossip.task import Gradients
 from gossip.task.row_gradients import PERCEPTRONS, VMAP
@@ -247,5 +247,5 @@ def test_what_does_not_go_with_half_precision_is_refused(parts, complaint):
 
 def test_learners_that_wait_for_nobody_have_no_step_to_leave_out_together():
     with pytest.raises(UserError, match=r"ad-psgd with amp fp16.*bf16"):
-        check(prepare(config("ad-psgd"), Stacked(4)), "ad-psgd")
-    check(prepare(config("ad-psgd", "bf16"), Stacked(4)), "ad-psgd")
+        check_parts(prepare(config("ad-psgd"), Stacked(4)), "ad-psgd")
+    check_parts(prepare(config("ad-psgd", "bf16"), Stacked(4)), "ad-psgd")

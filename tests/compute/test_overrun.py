@@ -23,7 +23,7 @@ from gossip.models.residual import resnet18
 from gossip.study import prepare
 from gossip.task import Task
 from gossip.task.numerics import Numerics
-from gossip.task.overrun import VECTOR, Watch
+from gossip.task.overrun import VECTOR, OverrunDetector
 from tests.problems import ArraySamples
 from tests.start import PYTHONPATH
 
@@ -62,9 +62,9 @@ ROOMY = {
 }
 
 
-def watched(model: nn.Module, layout: torch.memory_format) -> Watch:
+def watched(model: nn.Module, layout: torch.memory_format) -> OverrunDetector:
     x = torch.ones(1, FEW, 6, 6, dtype=next(model.parameters()).dtype)
-    with torch.no_grad(), Watch() as watch:
+    with torch.no_grad(), OverrunDetector() as watch:
         model(x.to(memory_format=layout))
     return watch
 

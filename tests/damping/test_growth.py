@@ -12,8 +12,8 @@ from gossip.algorithms import ALGORITHMS
 from gossip.comm.stacked import Stacked
 from gossip.config import (
     Averaging,
+    BatchGrowth,
     Config,
-    Damping,
     Data,
     Model,
     Monitoring,
@@ -27,7 +27,7 @@ from gossip.loop.growth import measured
 from gossip.loop.workers import Workers
 from gossip.optim import OPTIMIZERS
 from gossip.rates import Norms
-from gossip.runs.dispatch import check
+from gossip.runs.dispatch import check_parts
 from gossip.schedule import courses
 from gossip.schedule.__main__ import main, steps
 from gossip.schedule.course import ONE_LAYER
@@ -61,7 +61,7 @@ def config(name="dpsgd", damping="geodamp", *, n=4, batch=10, options=None, **da
         data=Data(dataset="digits", batch_size=batch),
         model=Model(widths=(8,), dtype="float64"),
         rate=Rate(lr=0.2, momentum=0.9),
-        damping=Damping(damping=damping, damping_options=options, **damped),
+        damping=BatchGrowth(damping=damping, damping_options=options, **damped),
         monitoring=Monitoring(monitor="cheap", monitor_every=4),
     )
 
@@ -168,7 +168,7 @@ def test_a_damper_that_never_grows_changes_no_bit(name, method):
     gossip = Averaging(learners=4, topology="chain", weights="lazy", noise_std=0.05)
     damped = replace(config(name, options=("factor=1",)), rate=rate, gossip=gossip)
     outcome, rows = run(damped)
-    plain, plain_rows = run(replace(damped, damping=Damping()))
+    plain, plain_rows = run(replace(damped, damping=BatchGrowth()))
     assert same_bits(outcome.state.x, plain.state.x)
     own = ("batch_size", "samples", "damping", "lr_over_batch")
     rows = [{k: v for k, v in row.items() if k not in own} for row in timeless(rows)]
@@ -338,7 +338,7 @@ def test_gradients_of_any_workers_sum_up_to_that_of_all_samples(processes, total
 def test_what_cannot_be_run_is_refused_in_a_sentence(change, message):
     chosen = config(**change)
     with pytest.raises(UserError, match=message) as caught:
-        check(prepare(chosen, Stacked(chosen.gossip.learners)), chosen.algorithm[0])
+        check_parts(prepare(chosen, Stacked(chosen.gossip.learners)), chosen.algorithm[0])
     assert "\n" not in str(caught.value)
 
 
@@ -369,7 +369,7 @@ def test_with_replacement_a_first_batch_above_the_samples_of_each_is_the_cap():
 @pytest.mark.parametrize("limit", [0.0, -1.0, 2.5, math.nan])
 def test_a_limit_that_is_no_number_of_samples_is_refused(limit):
     with pytest.raises(UserError, match="whole number of samples"):
-        Damping(damping="geodamp", max_batch=limit)
+        BatchGrowth(damping="geodamp", max_batch=limit)
 
 
 def test_batch_norm_needs_a_least_batch_where_the_loss_may_rise():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gossip.data import CorruptDataError
-from gossip.data.readers import IDX_NAMES, find, gunzip, map_idx, parse_idx, read_npz
+from gossip.data.readers import IDX_NAMES, find, gunzip, map_idx, parse_idx, train_test_npz
 from gossip.errors import UserError
 from tests.data.data_files import idx_bytes, write_idx
 
@@ -102,10 +102,10 @@ def test_npz_with_objects_or_without_a_key_or_torn_is_refused(tmp_path, arrays):
     keys = ("x_train", "y_train", "x_test", "y_test")
     np.savez(path, **dict(zip(keys, (np.array([{}]), *arrays[1:]), strict=True)))
     with pytest.raises(CorruptDataError, match="pickle"):
-        read_npz(path)
+        train_test_npz(path)
     np.savez(path, x_train=arrays[0])
     with pytest.raises(CorruptDataError, match="y_train"):
-        read_npz(path)
+        train_test_npz(path)
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CorruptDataError, match=r"not a \.npz"):
-        read_npz(path)
+        train_test_npz(path)

@@ -41,11 +41,11 @@ RUN_TOO = {"docs/extending.md", "docs/tutorial.md"}
 PARSERS: dict[str, Callable[[list[str]], object]] = {
     "gossip.run": lambda arguments: of_a_run(arguments),
     "gossip.launch": lambda arguments: of_a_launch(arguments),
-    "gossip.report": lambda arguments: tyro.cli(report.Options, args=arguments),
+    "gossip.report": lambda arguments: tyro.cli(report.Command, args=arguments),
     "gossip.schedule": schedule.parse,
     "gossip.compare": compare.parse,
     "gossip.simulate": simulate.parse,
-    "gossip.watch": lambda arguments: tyro.cli(watch.Options, args=arguments),
+    "gossip.watch": lambda arguments: tyro.cli(watch.Command, args=arguments),
     "gossip.landscape": landscape.parse,
     "topologies": lambda arguments: tyro.cli(topologies.Arguments, args=arguments),
     "build": build.main_parser().parse_args,

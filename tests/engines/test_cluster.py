@@ -16,7 +16,7 @@ from torch import nn
 distributed = pytest.importorskip("distributed")
 
 from gossip.damping import PadaDamp  # noqa: E402
-from gossip.engines import Arrays, Here, Items, Part, Problem, connect, parts  # noqa: E402
+from gossip.engines import ArraySamples, Here, Items, MicroBatch, Problem, as_engine, parts  # noqa: E402
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
@@ -60,7 +60,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 def problem(module: nn.Module) -> Problem:
     inputs, targets = data()
-    return Problem(module.double(), nn.MSELoss(), Arrays(inputs, targets[:, None]))
+    return Problem(module.double(), nn.MSELoss(), ArraySamples(inputs, targets[:, None]))
 
 
 def state(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -71,7 +71,7 @@ def state(module: nn.Module) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_number_of_workers_gives_the_same_update(client, workers):
     given = problem(nn.Sequential(nn.Linear(FEATURES, 4), nn.Dropout(0.5), nn.Linear(4, 1)))
-    batch = [Part(part, seed) for seed, part in enumerate(parts(np.arange(N), 7))]
+    batch = [MicroBatch(part, seed) for seed, part in enumerate(parts(np.arange(N), 7))]
     here, there = Here(), Cluster(client)
     for engine in (here, there):
         engine.hold(given)
@@ -119,7 +119,7 @@ def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(
 @pytest.mark.slow
 def test_a_slow_worker_is_waited_for_and_changes_nothing(client, tmp_path):
     given = problem(Tired(FEATURES, str(tmp_path / "mark")))
-    batch = [Part(part) for part in parts(np.arange(N), 12)]
+    batch = [MicroBatch(part) for part in parts(np.arange(N), 12)]
     here, there = Here(), Cluster(client)
     here.hold(given)
     expected = here.gradient(state(given.module), batch)
@@ -139,7 +139,9 @@ def test_the_tasks_have_names_that_say_what_they_do(client):
     engine = Cluster(client)
     engine.hold(problem(nn.Linear(FEATURES, 1)))
     engine.scale(2)
-    engine.gradient(state(engine._problem.module), [Part(np.arange(8)), Part(np.arange(8, 16))])
+    engine.gradient(
+        state(engine._problem.module), [MicroBatch(np.arange(8)), MicroBatch(np.arange(8, 16))]
+    )
     engine.close()
 
     def names(dask_scheduler):
@@ -187,14 +189,14 @@ def test_what_the_users_module_raises_is_raised(client):
     engine = Cluster(client)
     engine.hold(problem(Broken(FEATURES, 1)))
     with pytest.raises(ZeroDivisionError, match="in the user's module"):
-        engine.gradient(state(engine._problem.module), [Part(np.arange(4))])
+        engine.gradient(state(engine._problem.module), [MicroBatch(np.arange(4))])
 
 
 def test_workers_are_asked_for_and_given_back(threads):
     engine = Cluster(threads)
     engine.hold(problem(nn.Linear(FEATURES, 1)))
     weights = state(engine._problem.module)
-    batch = [Part(part) for part in parts(np.arange(N), 12)]
+    batch = [MicroBatch(part) for part in parts(np.arange(N), 12)]
     alone = engine.gradient(weights, batch)
     assert engine.workers == 1
     engine.scale(2)
@@ -237,12 +239,12 @@ def test_data_that_time_out_are_no_lost_worker(threads):
     engine = Cluster(threads)
     engine.hold(given)
     with pytest.raises(UserError, match=r"timed out on a worker .*the server of the data"):
-        engine.gradient(state(given.module), [Part(np.arange(4))])
+        engine.gradient(state(given.module), [MicroBatch(np.arange(4))])
 
 
 def test_dask_is_the_current_client_and_else_a_cluster_of_processes_here(threads, monkeypatch):
     with threads.as_current():
-        assert connect("dask")._client is threads
+        assert as_engine("dask")._client is threads
     asked, start = {}, distributed.LocalCluster
 
     def without_processes(**options):
@@ -269,7 +271,7 @@ def test_a_client_that_is_closed_is_refused(threads):
     client = distributed.Client(threads.cluster.scheduler_address, set_as_default=False)
     client.close()
     with pytest.raises(UserError, match=r"the Dask Client is closed.*make a new Client"):
-        connect(client)
+        as_engine(client)
     with pytest.raises(UserError, match="the Dask Client is closed"):
         DampedRegressor(engine=client).fit(*data())
 
@@ -306,10 +308,10 @@ def test_a_cluster_without_workers_is_refused_after_a_while():
 @pytest.mark.parametrize("engine", ["dusk", None, 4])
 def test_engines_that_do_not_exist_are_refused(engine):
     with pytest.raises(UserError, match="dask"):
-        connect(engine)
+        as_engine(engine)
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UserError, match=r"distributed cannot be imported.*gossip-sgd\[dask\]"):
-        connect("dask")
+        as_engine("dask")

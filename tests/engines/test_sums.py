@@ -7,10 +7,10 @@ from torch import nn
 
 from gossip.damping import ConstantBatch, Noise
 from gossip.engines import (
-    Arrays,
+    ArraySamples,
     Here,
     Items,
-    Part,
+    MicroBatch,
     Problem,
     added,
     gradient_sums,
@@ -27,7 +27,7 @@ N, FEATURES, CLASSES = 60, 5, 3
 def problem(module: nn.Module, loss: nn.Module | None = None) -> Problem:
     random = np.random.default_rng(0)
     inputs = random.normal(size=(N, FEATURES))
-    data = Arrays(inputs, random.integers(CLASSES, size=N))
+    data = ArraySamples(inputs, random.integers(CLASSES, size=N))
     return Problem(module.double(), loss or nn.CrossEntropyLoss(), data)
 
 
@@ -54,7 +54,7 @@ def test_the_sum_of_the_parts_over_n_is_the_gradient_of_the_mean_loss(size):
     loss = nn.functional.cross_entropy(given.module(inputs), labels)
     expected = torch.autograd.grad(loss, list(given.module.parameters()))
     total = gradient_sums(
-        given, weights(given.module), [Part(p) for p in parts(np.arange(N), size)]
+        given, weights(given.module), [MicroBatch(p) for p in parts(np.arange(N), size)]
     )
     assert total.samples == N
     assert total.parts == -(-N // size)
@@ -77,9 +77,9 @@ class Twice(nn.Module):
 
 def test_gradients_that_share_memory_are_added_up_once():
     given = problem(Twice())
-    batch = [Part(part) for part in parts(np.arange(N), 10)]
+    batch = [MicroBatch(part) for part in parts(np.arange(N), 10)]
     total = gradient_sums(given, weights(given.module), batch)
-    whole = gradient_sums(given, weights(given.module), [Part(np.arange(N))])
+    whole = gradient_sums(given, weights(given.module), [MicroBatch(np.arange(N))])
     assert torch.equal(total.gradient["unused"], torch.zeros(2, dtype=torch.float64))
     for name in ("a", "b"):
         assert torch.allclose(total.gradient[name], whole.gradient[name], rtol=0, atol=1e-12)
@@ -88,7 +88,7 @@ def test_gradients_that_share_memory_are_added_up_once():
 def test_who_computes_which_part_changes_nothing_even_with_dropout_and_batchnorm():
     given = problem(noisy())
     state = weights(given.module)
-    batch = [Part(part, seed) for seed, part in enumerate(parts(np.arange(N), 16))]
+    batch = [MicroBatch(part, seed) for seed, part in enumerate(parts(np.arange(N), 16))]
     whole = gradient_sums(given, state, batch)
     for cut in range(1, len(batch)):
         split = added(
@@ -105,7 +105,9 @@ def test_who_computes_which_part_changes_nothing_even_with_dropout_and_batchnorm
 
 def test_running_statistics_are_the_mean_of_the_parts():
     given = problem(nn.Sequential(nn.BatchNorm1d(FEATURES, momentum=1.0), nn.Linear(FEATURES, 3)))
-    total = gradient_sums(given, weights(given.module), [Part(p) for p in parts(np.arange(N), 25)])
+    total = gradient_sums(
+        given, weights(given.module), [MicroBatch(p) for p in parts(np.arange(N), 25)]
+    )
     mean = torch.as_tensor(given.samples.inputs).mean(dim=0)
     assert torch.allclose(total.buffers["0.running_mean"] / N, mean, rtol=0, atol=1e-14)
 
@@ -115,16 +117,16 @@ def test_a_loss_is_of_the_module_as_it_is_judged():
     given.module.eval()
     inputs, labels = given.samples.batch(np.arange(N))
     expected = nn.functional.cross_entropy(given.module(inputs), labels).item()
-    total = loss_sums(given, weights(given.module), [Part(p) for p in parts(np.arange(N), 7)])
+    total = loss_sums(given, weights(given.module), [MicroBatch(p) for p in parts(np.arange(N), 7)])
     assert total.loss / N == pytest.approx(expected, rel=1e-13)
 
 
 def test_parts_of_single_samples_give_the_sample_variance_of_the_gradient():
     given = problem(plain())
     state = weights(given.module)
-    single = [gradient_sums(given, state, [Part(np.array([i]))]) for i in range(N)]
+    single = [gradient_sums(given, state, [MicroBatch(np.array([i]))]) for i in range(N)]
     flat = torch.stack([torch.cat([g.flatten() for g in s.gradient.values()]) for s in single])
-    total = gradient_sums(given, state, [Part(np.array([i])) for i in range(N)])
+    total = gradient_sums(given, state, [MicroBatch(np.array([i])) for i in range(N)])
     course = Course(seed=0, kind=ConstantBatch, state=None)
     course.note(total)
     variance = float(flat.var(dim=0).sum())
@@ -166,26 +168,26 @@ LABELS = np.arange(8) % CLASSES
 @pytest.mark.parametrize(
     "samples",
     [
-        Arrays(IMAGES.transpose(0, 3, 1, 2), LABELS),
-        Arrays(torch.tensor(IMAGES).permute(0, 3, 1, 2), torch.tensor(LABELS)),
+        ArraySamples(IMAGES.transpose(0, 3, 1, 2), LABELS),
+        ArraySamples(torch.tensor(IMAGES).permute(0, 3, 1, 2), torch.tensor(LABELS)),
         Items([(torch.tensor(x).permute(2, 0, 1), y) for x, y in zip(IMAGES, LABELS, strict=True)]),
     ],
     ids=["array", "tensor", "items"],
 )
 def test_transposed_images_are_computed_with_row_major(samples):
     given = Problem(Strided(), nn.CrossEntropyLoss(), samples)
-    total = gradient_sums(given, weights(given.module), [Part(np.arange(8))])
-    loss_sums(given, weights(given.module), [Part(np.arange(8))])
+    total = gradient_sums(given, weights(given.module), [MicroBatch(np.arange(8))])
+    loss_sums(given, weights(given.module), [MicroBatch(np.arange(8))])
     assert given.module.seen == [(FEATURES * 16, 16, 4, 1)] * 2
     assert total.samples == 8
 
 
 def test_a_module_whose_gradient_would_overrun_is_refused_before_it_is_taken():
-    samples = Arrays(IMAGES.transpose(0, 3, 1, 2), LABELS)
+    samples = ArraySamples(IMAGES.transpose(0, 3, 1, 2), LABELS)
     given = Problem(Strided(torch.channels_last), nn.CrossEntropyLoss(), samples)
     for _ in range(2):
         with pytest.raises(UserError, match=r"module Strided puts .* last, and .*writes past"):
-            gradient_sums(given, weights(given.module), [Part(np.arange(8))])
+            gradient_sums(given, weights(given.module), [MicroBatch(np.arange(8))])
 
 
 def test_parts_are_even_and_in_order():
@@ -204,4 +206,4 @@ def test_a_loss_that_is_no_mean_is_refused():
     engine.hold(problem(plain(), nn.CrossEntropyLoss(reduction="none")))
     state = weights(engine._problem.module)
     with pytest.raises(UserError, match="reduction='mean'"):
-        engine.gradient(state, [Part(np.arange(4))])
+        engine.gradient(state, [MicroBatch(np.arange(4))])

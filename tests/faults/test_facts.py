@@ -94,7 +94,7 @@ class TestTorchDistributed:
     def test_a_backend_that_does_not_fit_is_refused(self, monkeypatch, backend, text):
         monkeypatch.setitem(sys.modules, "torch.distributed", Group(1, 2))
         with pytest.raises(UserError, match=text):
-            start.choose(backend, 4)
+            start.choose_backend(backend, 4)
 
 
 class Group:
@@ -125,20 +125,20 @@ class TestContradictions:
         with pytest.raises(CutOffError, match=expected):
             together.together(lambda: None)
         with pytest.raises(UserError, match="start the processes in one way"):
-            start.choose("auto", 4)
+            start.choose_backend("auto", 4)
 
     def test_two_facts(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch.distributed", Group(0, 2))
         monkeypatch.setitem(sys.modules, "mpi4py.MPI", Group(0, 4))
         with pytest.raises(UserError, match=r"0 of 2 by .*torch.dist.*, but .* 0 of 4 by .*MPI"):
-            start.choose("auto", 4)
+            start.choose_backend("auto", 4)
 
     def test_what_is_left_of_a_torchrun(self, monkeypatch):
         """Its four names say 1, and mpirun's 2: each would train alone."""
         environment(monkeypatch, launchers.TORCHRUN, 0, 1, 1, 0)
         environment(monkeypatch, launchers.HYDRA, 1, 2)
         with pytest.raises(UserError, match=r"torchrun \(RANK, WORLD_SIZE\), but .* 1 of 2 by"):
-            start.choose("auto", 4)
+            start.choose_backend("auto", 4)
 
     @pytest.mark.parametrize("outer", [launchers.HYDRA, launchers.PRRTE, launchers.SLURM])
     def test_a_torchrun_on_each_host_is_none(self, monkeypatch, outer):

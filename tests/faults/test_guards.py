@@ -44,13 +44,13 @@ def folders(monkeypatch, tmp_path):
     script.write_text("import sys; sys.exit(1)")
     monkeypatch.setattr(failure.watch, "__file__", str(script))
     made: list[Path] = []
-    new_folder = failure.new_folder
+    new_folder = failure.watcher_folder
 
     def noted(num_slots):
         made.append(Path(new_folder(num_slots)))
         return str(made[-1])
 
-    monkeypatch.setattr(failure, "new_folder", noted)
+    monkeypatch.setattr(failure, "watcher_folder", noted)
     return made
 
 
@@ -151,7 +151,7 @@ def test_a_process_that_ends_before_there_is_a_watcher_is_told_once(said, tmp_pa
     """It fails while its neighbour starts the watcher: there is one to name, or nothing to add."""
     dead = subprocess.Popen(["true"])
     dead.wait()
-    folder = Path(failure.new_folder(1))
+    folder = Path(failure.watcher_folder(1))
     job = {"pids": [dead.pid], "names": ["learner 0"], "parent": os.getpid()}
     job |= {"may_go_on": False, "record": None}
     if said:

@@ -59,19 +59,19 @@ def test_stacked_under_mpirun_is_an_error(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "4")
     with pytest.raises(UserError, match=r"4 were started.*each would train all 8"):
-        connect.choose("stacked", 8)
+        connect.choose_backend("stacked", 8)
 
 
 def test_an_unknown_backend_lists_the_known():
     with pytest.raises(UserError, match=r"did you mean mpi.*auto, stacked, mpi, gloo, nccl"):
-        connect.choose("mpl", 8)
+        connect.choose_backend("mpl", 8)
 
 
 def test_processes_that_do_not_divide_the_learners_are_an_error(monkeypatch):
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "3")
     with pytest.raises(UserError, match=r"16 learners on 3 processes.*1, 2, 4, 8, 16 processes"):
-        connect.choose("auto", 16)
+        connect.choose_backend("auto", 16)
 
 
 @pytest.mark.parametrize("names", [launchers.PRRTE, launchers.HYDRA])

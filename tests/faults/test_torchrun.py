@@ -132,7 +132,7 @@ def test_gloos_threads_end_before_python_does():
 def test_the_mpi_backend_under_torchrun_is_an_error(monkeypatch):
     variables_set(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match=r"needs processes that mpirun.*torchrun.*--backend gloo"):
-        connect.choose("mpi", 4)
+        connect.choose_backend("mpi", 4)
 
 
 def test_a_rank_and_a_size_alone_are_not_torchruns(monkeypatch):
@@ -188,7 +188,7 @@ def test_nccl_without_a_gpu_is_an_error(monkeypatch, backend):
         pytest.skip("there is one")
     variables_set(monkeypatch, RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2)
     with pytest.raises(UserError, match="backend 'nccl'"):
-        connect.choose(backend, 4, "cuda")
+        connect.choose_backend(backend, 4, "cuda")
 
 
 @pytest.fixture
@@ -206,17 +206,17 @@ def test_nccl_takes_the_gpu_on_which_the_rows_are(monkeypatch, backend):
     made = []
     monkeypatch.setattr(torch.cuda, "set_device", made.append)
     monkeypatch.setattr(nccl, "Nccl", lambda n, **options: made.append((n, options["device"])))
-    connect.choose(backend, 4, "cuda:3")()
+    connect.choose_backend(backend, 4, "cuda:3")()
     assert made == [(4, "cuda:3")]
 
 
 @pytest.mark.usefixtures("_gpus")
 def test_nccl_for_rows_on_the_cpu_is_an_error():
     with pytest.raises(UserError, match=r"'nccl' sends between GPUs.*on the cpu.*--device auto"):
-        connect.choose("nccl", 4, "cpu")
+        connect.choose_backend("nccl", 4, "cpu")
 
 
 def test_a_torch_without_gloo_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
     with pytest.raises(UserError, match="backend 'gloo' is not in this torch"):
-        connect.choose("gloo", 4)
+        connect.choose_backend("gloo", 4)

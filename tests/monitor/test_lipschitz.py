@@ -12,7 +12,7 @@ from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 from gossip.models import lenet, lstm, word_lstm
 from gossip.monitor import LEVELS, LIPSCHITZ, Monitor
-from gossip.monitor.lipschitz import lipschitz, probe_of, step
+from gossip.monitor.lipschitz import largest_step, lipschitz, probe_of
 from gossip.task import Task
 from tests.monitor.monitor_cases import F64, Quadratic, digits_task, moments, on_processes
 from tests.problems import ArraySamples, digits
@@ -69,8 +69,8 @@ def test_no_gradient_no_curvature_along_it():
     ("value", "expected"), [(4.0, 0.25), (-4.0, inf), (0.0, inf), (1e-13, inf), (-1e-13, inf)]
 )
 def test_the_step_is_infinite_where_the_loss_does_not_curve_up(value, expected):
-    assert step(value) == expected
-    assert isnan(step(nan))
+    assert largest_step(value) == expected
+    assert isnan(largest_step(nan))
 
 
 def test_a_loss_that_curves_down_is_told():

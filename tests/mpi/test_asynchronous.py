@@ -12,7 +12,7 @@ import torch
 from mpi4py import MPI
 
 from gossip.asynchronous.counter import PAUSE, Counter
-from gossip.asynchronous.pairwise import Pairwise
+from gossip.asynchronous.pairwise import PairwiseRow
 from gossip.comm.shutdown.stop import Decision
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging
@@ -38,9 +38,9 @@ def everyone(x: torch.Tensor) -> torch.Tensor:
     return torch.cat(MPI.COMM_WORLD.allgather(x))
 
 
-def averagings(x: torch.Tensor, partners: list[int | None]) -> Pairwise:
+def averagings(x: torch.Tensor, partners: list[int | None]) -> PairwiseRow:
     """One request after the other, then a pause."""
-    pairwise = Pairwise(x)
+    pairwise = PairwiseRow(x)
     pairwise.resume()
     for other in partners:
         pairwise.begin(other, patience=60.0)
@@ -76,7 +76,7 @@ def test_two_that_average_are_equal_and_the_others_untouched():
 
 def test_two_that_ask_each_other_at_once_do_not_swap():
     x = row()
-    pairwise = Pairwise(x)
+    pairwise = PairwiseRow(x)
     for seed in range(20):
         x.copy_(row(seed))
         before = everyone(x)
@@ -97,8 +97,8 @@ def test_a_circle_of_requests_ends_and_keeps_the_sum():
 
 
 def test_a_mistake_in_the_serving_thread_is_raised_in_the_main_thread(monkeypatch):
-    monkeypatch.setattr(Pairwise, "_look", lambda self: 1 / 0)
-    pairwise = Pairwise(row())
+    monkeypatch.setattr(PairwiseRow, "_look", lambda self: 1 / 0)
+    pairwise = PairwiseRow(row())
     pairwise.resume()
     while pairwise._thread.is_alive():
         time.sleep(0.01)
@@ -160,13 +160,13 @@ def test_random_sleeps_everywhere_lead_to_no_deadlock_and_lose_nothing(monkeypat
         return rng.choice((0.0, 0.0, 0.001, 0.01))
 
     for name in ("begin", "settle", "change", "resume", "pause", "_look", "_send"):
-        method = getattr(Pairwise, name)
+        method = getattr(PairwiseRow, name)
 
         def sleepy(*args, _method=method, **options):
             time.sleep(nap())
             return _method(*args, **options)
 
-        monkeypatch.setattr(Pairwise, name, sleepy)
+        monkeypatch.setattr(PairwiseRow, name, sleepy)
     monkeypatch.setattr("gossip.asynchronous.processes.PATIENCE_SECONDS", 0.005)
     monkeypatch.setattr("gossip.asynchronous.processes.PATIENCE_GRADIENTS", 0)
     made = study(config(SIZE, lr=0.0, steps=60, every=3), Mpi(SIZE))

@@ -18,7 +18,7 @@ from gossip.comm.node import futex
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.mpi import Mpi
 from gossip.config import Averaging
-from gossip.engines import Here, Part, parts
+from gossip.engines import Here, MicroBatch, parts
 from topologies import build
 
 N = MPI.COMM_WORLD.size
@@ -166,7 +166,7 @@ def test_an_update_that_is_shared_over_mpi_is_the_engines(setting):
     """The sides of `engines` compute the same, shares of two parts and of one among them."""
     problem = engines.problem_of((4,))
     weights = {name: p.detach() for name, p in problem.module.named_parameters()}
-    batch = [Part(part) for part in parts(np.arange(engines.BATCH), engines.PART)]
+    batch = [MicroBatch(part) for part in parts(np.arange(engines.BATCH), engines.PART)]
     own = Here()
     own.hold(problem)
     alone = torch.cat([g.flatten() for g in own.gradient(weights, batch).gradient.values()])

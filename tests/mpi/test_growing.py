@@ -10,7 +10,7 @@ from mpi4py import MPI
 from gossip.comm.stacked import Stacked
 from gossip.comm.transports.gloo import Gloo
 from gossip.comm.transports.mpi import Mpi
-from gossip.config import Averaging, Config, Damping, Data, Model, Monitoring, Rate
+from gossip.config import Averaging, BatchGrowth, Config, Data, Model, Monitoring, Rate
 from tests.machine import slowness
 from tests.mpi.reference import on_first, walk
 
@@ -37,7 +37,7 @@ def config(name, damping, **damped):
         data=Data(dataset="digits", batch_size=5),
         model=Model(widths=(8,), dtype="float64"),
         rate=Rate(lr=0.3, momentum=0.9, decay="cosine"),
-        damping=Damping(damping=damping, damping_options=OPTIONS[damping], **damped),
+        damping=BatchGrowth(damping=damping, damping_options=OPTIONS[damping], **damped),
         monitoring=Monitoring(monitor="cheap", monitor_every=3),
     )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossip.errors import UserError
-from gossip.rates import Norms, Setting, gradient_variance
+from gossip.rates import Norms, RateContext, gradient_variance
 from gossip.rates.adascale import AdaScale
 from tests.rates.cases import LAYERS, ONE, D, drawn, made, norms_of, walk
 
@@ -133,7 +133,7 @@ def test_without_the_correction_epsilon_rules_the_first_steps():
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_norms_that_are_not_finite_leave_the_averages_alone(bad):
-    variance = gradient_variance(Setting(budget=made(4).budget, layers=LAYERS, lr=1.0))
+    variance = gradient_variance(RateContext(budget=made(4).budget, layers=LAYERS, lr=1.0))
     good = [norms_of(g, LAYERS) for g in drawn(4, 3)]
     for where in range(2):
         broken = [part.clone() for part in good[1]]

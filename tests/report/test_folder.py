@@ -89,7 +89,7 @@ def test_an_unreadable_config_is_one_clear_error(tmp_path):
 
 
 def test_facts_name_versions_host_and_cores():
-    facts = folder.facts()
+    facts = folder.provenance()
     assert {"python", "gossip", "numpy", "pyarrow"} <= set(facts["versions"])
     assert facts["cores"] >= 1
     json.dumps(facts)
@@ -105,15 +105,15 @@ def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
     code.write_text("")
     monkeypatch.setattr(folder, "__file__", str(code))
     git("init")
-    assert folder.facts()["commit"] is None  # not tracked: somebody else's checkout
+    assert folder.provenance()["commit"] is None  # not tracked: somebody else's checkout
     git("add", "folder.py")
     git("commit", "-m", "x")
-    facts = folder.facts()
+    facts = folder.provenance()
     assert (facts["commit"], facts["dirty"]) == (git("rev-parse", "HEAD").strip(), False)
     code.write_text("changed")
-    assert folder.facts()["dirty"] is True
+    assert folder.provenance()["dirty"] is True
     monkeypatch.setenv("PATH", "")
-    assert folder.facts()["commit"] is None
+    assert folder.provenance()["commit"] is None
 
 
 def test_runs_are_found_alone_in_studies_and_once(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from gossip.errors import UserError
 from gossip.report import load_runs, main
-from gossip.report.phase import HEAD, MOST, Cell, as_csv, draw, phase
+from gossip.report.phase import HEAD, MOST, Tally, as_csv, draw, phase
 from tests.report import made_up
 
 RATES, TOPOLOGIES = (1.0, 0.25, 10.0), ("ring", "complete")
@@ -39,8 +39,8 @@ def sweep(tmp_path):
 def test_cells_are_counts_and_means_and_numbers_ascend(sweep):
     found = phase(load_runs([sweep]), "lr", "topology")
     assert found.values == ([0.25, 1.0, 10.0], ["complete", "ring"])
-    assert found.cell(0.25, "ring") == Cell(3, 0, pytest.approx(0.0035), 0)
-    assert found.cell(1.0, "ring") == Cell(3, 2, pytest.approx(0.01), 0)
+    assert found.cell(0.25, "ring") == Tally(3, 0, pytest.approx(0.0035), 0)
+    assert found.cell(1.0, "ring") == Tally(3, 2, pytest.approx(0.01), 0)
     lost = found.cell(10.0, "complete")
     assert (lost.runs, lost.diverged, math.isnan(lost.error)) == (3, 3, True)
     axes = draw(found).axes

@@ -5,7 +5,7 @@ import numpy as np
 import topologies
 from gossip import stragglers
 from gossip.algorithms import AdPsgd, Dpsgd, DpsgdAtc, Ssgd
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.presets import network
 from gossip.simulate.setting import Setting
 
@@ -27,7 +27,7 @@ def setting(algorithm, n, topology="ring", straggler=("none",), **more):
         "pattern": PATTERNS[algorithm],
         "mixing": made.matrix,
         "network": network("ideal"),
-        "compute": Compute(n, 1.0, stragglers.make(name, options, n=n, seed=0)),
+        "compute": ComputeTimes(n, 1.0, stragglers.make(name, options, n=n, seed=0)),
         "row_bytes": 1e8,
     }
     return Setting(**{**chosen, **more})

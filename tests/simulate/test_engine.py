@@ -11,7 +11,7 @@ import topologies
 from gossip.algorithms import pattern as phases
 from gossip.comm import costs
 from gossip.simulate.collectives import ALL_REDUCES, all_reduce
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import NUMBER, simulate
 from gossip.simulate.network import Network
 from gossip.simulate.presets import network
@@ -27,7 +27,7 @@ def test_with_equal_links_a_step_is_compute_and_its_messages(algorithm):
     gossip = ALPHA + 2 * M * BETA
     mean = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * M * BETA
     seconds = {"ssgd": c + mean, "awc": max(c, gossip), "atc": c + gossip}[algorithm]
-    made = setting(algorithm, n, network=flat(), compute=Compute(n, c))
+    made = setting(algorithm, n, network=flat(), compute=ComputeTimes(n, c))
     timeline = simulate(made, 20)
     assert timeline.seconds_per_step == pytest.approx(seconds)
     sent = {"ssgd": costs.mean(n, M)}.get(algorithm, costs.mix(2, M))
@@ -48,8 +48,8 @@ def test_ssgd_waits_for_the_slowest_gradient_and_then_for_the_average(name):
 def test_an_exchange_of_all_with_all_is_a_mixing_by_the_complete_graph():
     """Whatever W is: here a ring, of which nobody asks."""
     n, c = 6, 0.05
-    made = setting("ssgd", n, "ring", network=flat(), compute=Compute(n, c))
-    exchange = replace(made, pattern=(phases.Exchange(), phases.Gradient()))
+    made = setting("ssgd", n, "ring", network=flat(), compute=ComputeTimes(n, c))
+    exchange = replace(made, pattern=(phases.AllGather(), phases.LocalGradient()))
     timeline = simulate(exchange, 10)
     assert timeline.seconds_per_step == pytest.approx(c + ALPHA + (n - 1) * M * BETA)
     assert timeline.sent_per_step == pytest.approx(costs.mix(n - 1, M))
@@ -57,8 +57,8 @@ def test_an_exchange_of_all_with_all_is_a_mixing_by_the_complete_graph():
 
 def test_partners_swap_whatever_w_is():
     n, c = 6, 0.05
-    made = setting("ssgd", n, "ring", network=flat(), compute=Compute(n, c))
-    swap = replace(made, pattern=(phases.Gradient(), phases.Partner(2)))
+    made = setting("ssgd", n, "ring", network=flat(), compute=ComputeTimes(n, c))
+    swap = replace(made, pattern=(phases.LocalGradient(), phases.Partner(2)))
     timeline = simulate(swap, 10)
     assert timeline.seconds_per_step == pytest.approx(c + ALPHA + 2 * M * BETA)
     assert timeline.sent_per_step == pytest.approx(costs.mix(1, 2 * M))
@@ -67,7 +67,7 @@ def test_partners_swap_whatever_w_is():
 def test_rounds_may_begin_late_and_phases_end():
     """Averages in steps 0 to 2, then after steps 3 + 4 and 3 + 8."""
     n = 6
-    made = setting("ssgd", n, network=flat(), compute=Compute(n, 0.0))
+    made = setting("ssgd", n, network=flat(), compute=ComputeTimes(n, 0.0))
     rounds = phases.Every(4, phases.Mean(), after=3)
     timeline = simulate(replace(made, pattern=(phases.Until(3, phases.Mean()), rounds)), 12)
     assert timeline.sent_per_step == pytest.approx(tuple(5 / 12 * x for x in costs.mean(n, M)))
@@ -77,9 +77,9 @@ def test_rounds_may_begin_late_and_phases_end():
 def test_an_average_is_hidden_by_the_steps_that_it_may_come_late(late):
     """Every 4 steps one of T seconds begins: max(0, T - late c) of them is waited for."""
     n, c, steps = 6, 0.05, 44
-    made = setting("ssgd", n, network=flat(), compute=Compute(n, c))
+    made = setting("ssgd", n, network=flat(), compute=ComputeTimes(n, c))
     rounds = phases.Every(4, phases.Late(late, phases.Mean()), after=late)
-    timeline = simulate(replace(made, pattern=(phases.Gradient(), rounds)), steps)
+    timeline = simulate(replace(made, pattern=(phases.LocalGradient(), rounds)), steps)
     mean = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * M * BETA
     waits = (steps - late) // 4
     assert mean > c
@@ -91,7 +91,7 @@ def test_an_average_is_hidden_by_the_steps_that_it_may_come_late(late):
 
 def test_numbers_beside_an_average_are_averaged_with_it():
     n, m = 6, 3 * NUMBER
-    made = setting("ssgd", n, network=flat(), compute=Compute(n, 0.0))
+    made = setting("ssgd", n, network=flat(), compute=ComputeTimes(n, 0.0))
     timeline = simulate(replace(made, pattern=(phases.Mean(0, numbers=3),)), 10)
     assert timeline.sent_per_step == pytest.approx(costs.mean(n, m))
     seconds = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * m * BETA
@@ -100,7 +100,7 @@ def test_numbers_beside_an_average_are_averaged_with_it():
 
 def test_an_averaging_goes_there_and_back_beside_the_gradient():
     for c in (0.05, 1.0):
-        made = setting("ad-psgd", 2, network=flat(), compute=Compute(2, c, Given([[1, 1]])))
+        made = setting("ad-psgd", 2, network=flat(), compute=ComputeTimes(2, c, Given([[1, 1]])))
         free = replace(made, mixing=topologies.build("ring", 2).matrix)
         there_and_back = 2 * (ALPHA + M * BETA)
         expected = max(c, there_and_back)  # each answers the other while it waits
@@ -139,7 +139,7 @@ def test_learners_without_neighbours_end_at_the_same_moments_in_event_time():
     n, steps = 6, 30
     alone = {"mixing": topologies.build("periodic", n, every=10**6).matrix}
     draws = np.random.default_rng(0).uniform(1, 2, (steps, n))
-    made = setting("awc", n, compute=Compute(n, 1.0, Given(draws)), **alone)
+    made = setting("awc", n, compute=ComputeTimes(n, 1.0, Given(draws)), **alone)
     common = simulate(made, steps)
     np.testing.assert_allclose(common.end, draws.sum(0), rtol=1e-12)
     finishes = np.sort(np.cumsum(np.tile(draws, (2, 1)), axis=0).ravel())
@@ -179,12 +179,12 @@ def by_events(made, steps):
 @pytest.mark.parametrize("topology", ["ring", "star", "matching", "one-peer-exponential"])
 def test_event_by_event_the_moments_are_the_same(topology):
     draws = Given(np.random.default_rng(5).uniform(1, 2, (9, 8)))
-    made = setting("awc", 8, topology, network=flat(), compute=Compute(8, 0.1, draws))
+    made = setting("awc", 8, topology, network=flat(), compute=ComputeTimes(8, 0.1, draws))
     np.testing.assert_allclose(simulate(made, 9).end, by_events(made, 9), rtol=1e-12)
 
 
 def test_jitter_delays_and_is_the_same_when_asked_again():
-    made = setting("awc", 8, network=flat(jitter=0.5), compute=Compute(8, 0.01))
+    made = setting("awc", 8, network=flat(jitter=0.5), compute=ComputeTimes(8, 0.01))
     first, again = simulate(made, 200), simulate(made, 200)
     assert first.end.tolist() == again.end.tolist()
     still = simulate(replace(made, network=flat()), 200)

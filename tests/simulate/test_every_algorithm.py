@@ -33,7 +33,7 @@ def gradients(name: str) -> int:
     """Of a step."""
     config = Config(gossip=Averaging(learners=N))
     config = fitted(name, config) if name in ALGORITHMS else config
-    computing = phases.Gradient | phases.Overlapped | phases.Pairwise
+    computing = phases.LocalGradient | phases.Overlapped | phases.Pairwise
     found = scenario.setting(name, config, Machines(network=flat(), seconds=C), M).pattern
     return sum(isinstance(phase, computing) for phase in found)
 

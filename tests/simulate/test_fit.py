@@ -10,9 +10,9 @@ from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 from gossip.report.runs import load_runs
 from gossip.simulate import command, fit, fitting, observed, pingpong, presets
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
-from gossip.simulate.fit import Observation
+from gossip.simulate.fit import Timing
 from gossip.simulate.presets import uniform
 from tests.report import made_up
 from tests.simulate.settings import setting
@@ -22,13 +22,13 @@ ALPHA, BANDWIDTH = 3e-4, 4e7
 
 def seen(algorithm, topology, row_bytes, *, n=8, compute=1e-4, off=1.0):
     """An observation of a step that takes `off` times what the simulator says."""
-    made = setting(algorithm, n, topology, row_bytes=row_bytes, compute=Compute(n, compute))
+    made = setting(algorithm, n, topology, row_bytes=row_bytes, compute=ComputeTimes(n, compute))
 
     def predict(network):
         return simulate(replace(made, network=network), 6).seconds_per_step
 
     seconds = off * predict(uniform("true", ALPHA, BANDWIDTH))
-    return Observation(f"{algorithm} {topology} {row_bytes:g}", seconds, predict)
+    return Timing(f"{algorithm} {topology} {row_bytes:g}", seconds, predict)
 
 
 def test_what_made_the_seconds_is_found_again():

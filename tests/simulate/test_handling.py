@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossip.simulate.collectives import ALL_REDUCES, all_reduce
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
 from gossip.simulate.network import Link, Network
 from tests.simulate.networks import ALPHA, BETA, flat
@@ -23,7 +23,7 @@ def one_machine(n: int, *, cores: float, handling: float = H, overhead: float = 
 
 
 def per_step(algorithm: str, network: Network, n: int, c: float) -> float:
-    made = setting(algorithm, n, network=network, compute=Compute(n, c))
+    made = setting(algorithm, n, network=network, compute=ComputeTimes(n, c))
     return simulate(made, 6).seconds_per_step
 
 

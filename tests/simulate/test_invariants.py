@@ -7,7 +7,7 @@ import pytest
 
 import topologies
 from gossip.simulate.collectives import ALL_REDUCES
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
 from gossip.simulate.network import Link, Network
 from tests.simulate.networks import flat
@@ -31,11 +31,11 @@ def test_permuting_the_learners_changes_nothing(algorithm):
     order = np.random.default_rng(2).permutation(n)
     w = topologies.build("ring", n).matrix(0)
     permuted = w[order][:, order].tocsr()
-    straight = setting(algorithm, n, network=flat(), compute=Compute(n, 0.1, Given(draws)))
+    straight = setting(algorithm, n, network=flat(), compute=ComputeTimes(n, 0.1, Given(draws)))
     moved = replace(
         straight,
         mixing=lambda t: permuted,
-        compute=Compute(n, 0.1, Given(draws[:, order])),
+        compute=ComputeTimes(n, 0.1, Given(draws[:, order])),
     )
     np.testing.assert_allclose(
         simulate(moved, steps).end, simulate(straight, steps).end[order], rtol=1e-12

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossip.algorithms import Ssgd
-from gossip.algorithms.pattern import Every, Gradient, Mean
+from gossip.algorithms.pattern import Every, LocalGradient, Mean
 from gossip.simulate import command
 from gossip.simulate.collectives import all_reduce
 from gossip.simulate.engine import simulate
@@ -60,7 +60,7 @@ def test_only_an_average_right_after_a_gradient_hides():
         return simulate(made, 1).seconds_per_step
 
     assert seconds(some, twice) == pytest.approx(1 + T - 0.1 * 2 / 3 + T)
-    rounds = (Gradient(), Every(1, Mean()))
+    rounds = (LocalGradient(), Every(1, Mean()))
     assert seconds(some, rounds) == seconds(none, rounds)
     gossip = [setting("awc", N, network=flat(), overlap=overlap) for overlap in (some, none)]
     assert len({simulate(made, 5).seconds_per_step for made in gossip}) == 1

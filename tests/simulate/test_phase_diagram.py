@@ -9,7 +9,7 @@ import pytest
 from gossip.errors import UserError
 from gossip.simulate import command, presets
 from gossip.simulate.network import Link, Network
-from gossip.simulate.phase_diagram import Cell, Grid, diagram, sentence
+from gossip.simulate.phase_diagram import Fastest, Grid, diagram, sentence
 from tests.report import made_up
 from tests.simulate.networks import flat
 
@@ -87,7 +87,7 @@ def test_runs_are_timed_to_their_target(tmp_path):
 
 
 def test_who_wins_is_said_in_a_sentence():
-    cells = [Cell(1e9 * 10**k, 1e-6, "ab"[k > 2], 1.0, "c", 2.0) for k in range(4)]
+    cells = [Fastest(1e9 * 10**k, 1e-6, "ab"[k > 2], 1.0, "c", 2.0) for k in range(4)]
     said = "8 learners: a is fastest on 75% of 4 networks; b on 25%, from 1 Tbit/s up."
     assert sentence(cells, "8 learners") == said
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import topologies
-from gossip.simulate.compute import Compute
+from gossip.simulate.compute import ComputeTimes
 from gossip.simulate.engine import simulate
 from tests.simulate.settings import EXPONENTIAL, Given, setting
 
@@ -74,7 +74,7 @@ def test_a_single_delay_travels_one_hop_a_step_on_a_ring(algorithm):
     n, steps, where = 15, 7, 7
     factors = np.ones((steps, n))
     factors[0, where] = 20  # a hop with AWC takes off the compute of one step
-    late = setting(algorithm, n, compute=Compute(n, 1.0, Given(factors)))
+    late = setting(algorithm, n, compute=ComputeTimes(n, 1.0, Given(factors)))
     for t in range(1, steps + 1):
         delayed = np.flatnonzero(simulate(late, t).end > t)
         hops = t - 1 if algorithm == "awc" else t

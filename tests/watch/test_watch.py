@@ -10,14 +10,14 @@ from gossip import trace
 from gossip.report.runs import load_runs
 from gossip.storage import folder
 from gossip.watch.command import main, watch
-from gossip.watch.curves import Look, picture
+from gossip.watch.curves import PanelStyle, picture
 from gossip.watch.grid import braille, dots, marks
 from tests.report import made_up
 
 
 def printed(runs, width, **look):
     console = Console(width=width, file=io.StringIO())
-    console.print(picture(runs, Look(width, **look)), highlight=False)
+    console.print(picture(runs, PanelStyle(width, **look)), highlight=False)
     return console.file.getvalue()
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from gossip.monitor.effective_rate import MeanModelGradient
 from gossip.wrapper import curvature
-from gossip.wrapper.probing import Probe, Replay
+from gossip.wrapper.probing import ProbeBatches, Replay
 from gossip.wrapper.weights import Weights
 from tests.monitor.monitor_cases import on_processes
 
@@ -37,7 +37,7 @@ def of_all(work):
     def mine(comm):
         module = nn.Linear(D, 1, bias=False).double()
         replay = Replay(module, Weights(dict(module.named_parameters()), "m"), loss)
-        return work(replay, Probe(SAMPLES[comm.process], whole=True), comm)
+        return work(replay, ProbeBatches(SAMPLES[comm.process], whole=True), comm)
 
     first, *others = on_processes(N, N, mine)
     assert all(other == pytest.approx(first, rel=1e-14, nan_ok=True) for other in others)

@@ -26,7 +26,7 @@ from gossip.report import command as report
 from gossip.report import runs
 from gossip.storage import folder
 from gossip.wrapper.own_gradients import own_rate
-from gossip.wrapper.probing import Probe, Replay
+from gossip.wrapper.probing import ProbeBatches, Replay
 from gossip.wrapper.weights import Weights
 from tests import odd_models, recorded
 from tests.start import PYTHONPATH
@@ -374,7 +374,7 @@ def test_noise_of_a_sampled_probe_is_taken_out_of_the_square_without_bias():
     squares, plain = [], []
     for _ in range(400):
         batches = [torch.from_numpy(draws.standard_normal((b, d))) for b in (3, 5, 3, 5)]
-        g = replay.gradient(row, Probe(batches, whole=False), Stacked(1))
+        g = replay.gradient(row, ProbeBatches(batches, whole=False), Stacked(1))
         squares.append(g.square)
         plain.append(float(g.vector @ g.vector))
     error = np.std(squares) / sqrt(len(squares))

@@ -112,7 +112,7 @@ class Host:
         everyone = self._comm.share(me)
         here = [process for process, other in enumerate(everyone) if other[0] == me[0]]
         first = here[0] == self._comm.process
-        mine = new_folder(len(here)) if first else None
+        mine = watcher_folder(len(here)) if first else None
         self._folder = Path(self._comm.share(mine)[here[0]])
         with (self._folder / "positions").open("r+b") as file:
             positions = memoryview(mmap.mmap(file.fileno(), 0))
@@ -171,11 +171,11 @@ class Host:
 
     def _tell_overdue(self, what: str, seconds: float, file: Path | None) -> None:
         text = overdue.message(self._here[self._index], self._here, what, seconds)
-        where = f"stacks in {file}" if added(file, f"{text}\n\n") else "stacks below"
+        where = f"stacks in {file}" if appended(file, f"{text}\n\n") else "stacks below"
         # At once: a process that is asked for its stacks may die of it, and end the job.
         say(f"{text}; {where}; the job ends", self._record)
         stacks = overdue.stacks_of(self._here)
-        if not added(file, f"{stacks}\n"):
+        if not appended(file, f"{stacks}\n"):
             say(stacks, None)
 
     def leave(self) -> None:
@@ -252,7 +252,7 @@ class Host:
         return f"{trace}{place}: {type(error).__name__}: {error}"
 
 
-def added(file: Path | None, text: str) -> bool:
+def appended(file: Path | None, text: str) -> bool:
     """Whether `text` is in `file` now, behind what was there; not if there is none."""
     if file is not None:
         with suppress(OSError, ValueError), file.open("a", encoding="utf-8") as record:
@@ -298,7 +298,7 @@ def exit_code(error: BaseException) -> int:
     return 1
 
 
-def new_folder(num_slots: int) -> str:
+def watcher_folder(num_slots: int) -> str:
     """A private folder for the watcher, in memory where the system has that.
 
     In it: the file `positions`, with a slot per process, and a pipe per process.

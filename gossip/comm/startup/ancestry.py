@@ -13,7 +13,7 @@ CONNECTION = "PMI_FD"
 LIBRARIES = ("libmpi", "libtorch")
 """What a program of a job has loaded, and a shell that only starts one has not."""
 
-Job = tuple[tuple[str, str | None], ...]
+JobVariables = tuple[tuple[str, str | None], ...]
 """Names of environment variables with their values."""
 
 
@@ -30,7 +30,7 @@ def is_child(names: tuple[str, ...]) -> bool:
 
 
 @cache  # as it was at first: MPI may close its connection
-def _is_child(pid: int, job: Job) -> bool:
+def _is_child(pid: int, job: JobVariables) -> bool:
     number = dict(job).get(CONNECTION)
     if number is not None and not _is_socket(number):
         return True  # Python's subprocess has closed it
@@ -57,7 +57,7 @@ def _connection(pid: int, number: str | None) -> str | None:
     return None if number is None else str(Path(f"/proc/{pid}/fd/{number}").readlink())
 
 
-def _same(pid: int, job: Job) -> bool:
+def _same(pid: int, job: JobVariables) -> bool:
     """Whether a process began with these values in its environment."""
     lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
     began = {name: value for name, _, value in (line.partition("=") for line in lines)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import gossip_sgd
 from gossip.comm.startup.inherited import flush
-from gossip.comm.startup.launchers import contradiction, launched, said
+from gossip.comm.startup.launchers import contradiction, from_environment, launched
 from gossip.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def prepare_environment() -> None:
     What the user has set stays. Waiting processes give their core away only where there are more
     of them than cores: that is many times faster there, and many times slower elsewhere.
     """
-    how = said()
+    how = from_environment()
     if how is None or how.size == 1:
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -132,7 +132,7 @@ def library(mpi: Any) -> str:
     return " ".join(text.split(",")[0].split())
 
 
-def leave(code: int) -> NoReturn:
+def exit_at_once(code: int) -> NoReturn:
     """Exit at once: the end of MPI would wait for a process that has been lost."""
     flush()
     os._exit(code)

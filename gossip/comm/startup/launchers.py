@@ -70,10 +70,10 @@ def launched() -> Launched | None:
     says in the environment, then an initialised MPI, for a launcher that we do not know. Whether
     they say the same, `contradiction` tells.
     """
-    return _group() or said() or mpi_world()
+    return _group() or from_environment() or mpi_world()
 
 
-def said() -> Launched | None:
+def from_environment() -> Launched | None:
     """What the launcher says in the environment; None for a process that no launcher started."""
     by = sign()
     return None if by is None else _as_said(by)

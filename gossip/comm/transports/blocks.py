@@ -19,8 +19,8 @@ from gossip.comm.node.shared_memory import shared_memory
 from gossip.comm.node.window import Window
 from gossip.comm.shutdown.overdue import Waiting
 from gossip.comm.transports.combine import HALVES, decoded_mixture, mixture
-from gossip.comm.transports.message_plan import Plan, plan
-from gossip.comm.transports.row_kind import SENT, Kind, check_alike
+from gossip.comm.transports.message_plan import MessagePlan, plan
+from gossip.comm.transports.row_kind import SENT, RowKind, check_alike
 
 KEPT = 4
 """Pieces of memory for arriving rows that wait for their next use."""
@@ -30,7 +30,7 @@ Finish = Callable[[], None]
 """Waits for messages that are under way."""
 
 
-class Mix:
+class StartedMix:
     """A mix that has been started."""
 
     def __init__(self, compute: Callable[[], Tensor]) -> None:
@@ -90,9 +90,9 @@ class Blocks(ABC):
         self._reduction: Reduction | None = None
         self._reduction_bytes = 0
         self._plan = ByIdentity(self._planned)
-        self._under_way: list[Mix] = []
+        self._under_way: list[StartedMix] = []
         self._idle: list[Tensor] = []
-        self._known: set[Kind] = set()
+        self._known: set[RowKind] = set()
         self._has_warned = False
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Blocks(ABC):
         """Every process's value; see `Communicator.share`."""
 
     @abstractmethod
-    def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+    def _exchange(self, plan: MessagePlan, rows: Tensor, arrivals: Tensor) -> Finish:
         """Start the messages of a plan.
 
         Args:
@@ -175,7 +175,7 @@ class Blocks(ABC):
             self._keep(arrivals)
             return mixed.to(x.device)
 
-        mix = Mix(compute)
+        mix = StartedMix(compute)
         self._under_way.append(mix)
 
         def pending() -> Tensor:
@@ -233,13 +233,13 @@ class Blocks(ABC):
 
     def _check_alike(self, what: str, x: Tensor) -> None:
         """Check, at the first rows of each kind, that all processes have such; collective."""
-        kind = Kind(what, x.shape, x.dtype)
+        kind = RowKind(what, x.shape, x.dtype)
         if self.processes > 1 and kind not in self._known:
             self._complete()  # others may wait for this process to read their rows
             check_alike(kind, self.share)
             self._known.add(kind)
 
-    def _complete(self, last: Mix | None = None) -> None:
+    def _complete(self, last: StartedMix | None = None) -> None:
         """Complete the mixes under way in their order, up to one of them: readers count by it."""
         while self._under_way if last is None else last in self._under_way:
             self._under_way.pop(0).complete()
@@ -270,12 +270,12 @@ class Blocks(ABC):
         else:
             self._add_up(total)
 
-    def _planned(self, w: csr_array) -> Plan:
+    def _planned(self, w: csr_array) -> MessagePlan:
         """The plan of a matrix: whose rows this process reads, receives and sends."""
         near = [] if self._window is None else self._node
         return plan(w, self.hosted, self.process, near)
 
-    def _arrivals(self, plan: Plan, rows: Tensor) -> Tensor:
+    def _arrivals(self, plan: MessagePlan, rows: Tensor) -> Tensor:
         """Memory for the far rows; as many live as mixes were in flight at once."""
         shape = (len(plan.far), *rows.shape[1:])
         fitting = (

@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 
 from gossip.comm.base import Decode
-from gossip.comm.transports.message_plan import Plan, Term
+from gossip.comm.transports.message_plan import MessagePlan, Term
 
 HALVES = (torch.bfloat16, torch.float16)
 """Sums of these are taken in float32."""
 
 Near = Callable[[int], Tensor]
-"""The k-th of `Plan.near`'s rows, waited for."""
+"""The k-th of `MessagePlan.near`'s rows, waited for."""
 Far = Callable[[], Tensor]
-"""The rows of `Plan.far`, waited for, [len(far), d]."""
+"""The rows of `MessagePlan.far`, waited for, [len(far), d]."""
 
 
-def mixture(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:
+def mixture(plan: MessagePlan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:
     """W X for the hosted learners, [local, d]; what is there is added while the rest arrives.
 
     Args:
@@ -36,7 +36,7 @@ def mixture(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tens
     return mixed.to(own.dtype)
 
 
-def decoded_mixture(plan: Plan, own: Tensor, near: Near, far: Far, decode: Decode) -> Tensor:
+def decoded_mixture(plan: MessagePlan, own: Tensor, near: Near, far: Far, decode: Decode) -> Tensor:
     """W decode(X) for the hosted learners, [local, d].
 
     Args:
@@ -58,7 +58,7 @@ def decoded_mixture(plan: Plan, own: Tensor, near: Near, far: Far, decode: Decod
     return mixture(plan, rows, rows, near_row, far_rows)
 
 
-def _products(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:
+def _products(plan: MessagePlan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Tensor:
     """Sum of many terms: the rows from elsewhere are collected into one matrix."""
     diagonal = plan.diagonal(own.dtype, own.device)
     mixed = plan.mix_own(rows.to(own.dtype)).addcmul_(diagonal, own)
@@ -69,7 +69,7 @@ def _products(plan: Plan, own: Tensor, rows: Tensor, near: Near, far: Far) -> Te
 
 
 def _sums(
-    plan: Plan, terms: list[list[Term]], own: Tensor, rows: Tensor, near: Near, far: Far
+    plan: MessagePlan, terms: list[list[Term]], own: Tensor, rows: Tensor, near: Near, far: Far
 ) -> Tensor:
     """Sum of few terms: the rows are added where they lie."""
     mixed = torch.empty_like(own)

@@ -21,7 +21,7 @@ from gossip.comm.startup.machine import machine
 from gossip.comm.startup.rendezvous import MEETING_SECONDS, end_job, store
 from gossip.comm.transports.blocks import Blocks, Finish
 from gossip.comm.transports.edge_colouring import Edge, edges, rounds
-from gossip.comm.transports.message_plan import Call, Plan
+from gossip.comm.transports.message_plan import Call, MessagePlan
 
 POLL_SECONDS = 0.01
 FOR_EVER = timedelta(days=365)
@@ -78,7 +78,7 @@ class Gloo(Blocks):
         """The group of torch.distributed that sends such a tensor."""
         return self._group
 
-    def _planned(self, w: csr_array) -> Plan:
+    def _planned(self, w: csr_array) -> MessagePlan:
         """The messages of a matrix: whose rows this process reads, receives and sends."""
         plan = super()._planned(w)
         turn = rounds(edges(w, self._local)) if plan.far or plan.sends else {}
@@ -91,7 +91,7 @@ class Gloo(Blocks):
         ]
         return replace(plan, calls=[call for _, call in sorted(calls)])
 
-    def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+    def _exchange(self, plan: MessagePlan, rows: Tensor, arrivals: Tensor) -> Finish:
         """Start the messages of a plan, each with the tag of its row and mix; see `Blocks`."""
         self._mixes += 1
         base = self._mixes % TAGS * self.n
@@ -99,12 +99,12 @@ class Gloo(Blocks):
         # connection that our own rows take: behind a row it would come late, and the two rows of
         # a pair would travel one after the other.
         calls = sorted(plan.calls, key=lambda call: call.is_send)
-        with connected():
+        with as_lost_connection():
             works = [self._start(call, plan, rows, arrivals, base) for call in calls]
         self._in_flight[id(works)] = (works, rows, arrivals)
 
         def finish() -> None:
-            with self.waiting("messages") as wait, connected():
+            with self.waiting("messages") as wait, as_lost_connection():
                 for call, work in zip(calls, works, strict=True):
                     i = call.number + (len(plan.far) if call.is_send else 0)
                     wait.what = plan.far_texts[i]
@@ -113,7 +113,9 @@ class Gloo(Blocks):
 
         return finish
 
-    def _start(self, call: Call, plan: Plan, rows: Tensor, arrivals: Tensor, base: int) -> Any:
+    def _start(
+        self, call: Call, plan: MessagePlan, rows: Tensor, arrivals: Tensor, base: int
+    ) -> Any:
         """Start a message."""
         if call.is_send:
             k, process = plan.sends[call.number]
@@ -127,12 +129,12 @@ class Gloo(Blocks):
         """Start to sum over all processes; see `Blocks`."""
         # Gloo adds up each element in one process (a reduce-scatter, then an allgather), NCCL
         # promises identical results.
-        with connected():
+        with as_lost_connection():
             work: Any = dist.all_reduce(total, group=self._carrier(total), async_op=True)
         self._in_flight[id(work)] = (work, total)
 
         def finish() -> None:
-            with connected():
+            with as_lost_connection():
                 self._wait(work)
             del self._in_flight[id(work)]
 
@@ -144,7 +146,7 @@ class Gloo(Blocks):
         everyone = rows.new_empty(self.n, *rows.shape[1:])
         blocks = [as_bytes(block) for block in everyone.tensor_split(self.processes)]
         group = self._carrier(rows)
-        with self.waiting("the rows of all learners"), connected():
+        with self.waiting("the rows of all learners"), as_lost_connection():
             self._wait(dist.all_gather(blocks, as_bytes(rows), group=group, async_op=True))
         return everyone.to(x.device)
 
@@ -159,7 +161,7 @@ class Gloo(Blocks):
     def share(self, value: Any) -> list[Any]:
         """Every process's value; see `Communicator.share`."""
         told: list[Any] = [None] * dist.get_world_size()
-        with self.waiting("a word from every process"), connected():
+        with self.waiting("a word from every process"), as_lost_connection():
             dist.all_gather_object(told, value, group=self._group)
         return told
 
@@ -242,7 +244,7 @@ def destroy(group: Any) -> None:
 
 
 @contextmanager
-def connected() -> Iterator[None]:
+def as_lost_connection() -> Iterator[None]:
     """Around messages: what torch raises there means that another process has gone."""
     try:
         yield

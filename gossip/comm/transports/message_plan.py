@@ -11,14 +11,14 @@ from scipy.sparse import csr_array, diags_array
 from torch import Tensor
 
 from gossip.comm.base import messages
-from gossip.comm.product import Product, product
+from gossip.comm.product import MatrixProduct, product
 
 FEW_TERMS = 8
 """Non-zeros per row up to which a sum of rows where they lie beats collecting them for a product;
 a process with one learner gains nothing by collecting (16 terms of 2.7 MB: as fast)."""
 
 
-class Row(NamedTuple):
+class RemoteRow(NamedTuple):
     """A row that is needed here and hosted elsewhere."""
 
     learner: int
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A weight and the number of a row: hosted ones first, then `Plan.needs`."""
+    """A weight and the number of a row: hosted ones first, then `MessagePlan.needs`."""
 
     weight: float
     row: int
@@ -37,20 +37,20 @@ class Call(NamedTuple):
 
     is_send: bool
     number: int
-    """Position of a row in `Plan.sends`, or else in `Plan.far`."""
+    """Position of a row in `MessagePlan.sends`, or else in `MessagePlan.far`."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class MessagePlan:
     """What a process sends, receives and adds up for one mixing matrix."""
 
-    near: list[Row]
+    near: list[RemoteRow]
     """Rows of processes that share this one's memory ..."""
-    far: list[Row]
+    far: list[RemoteRow]
     """... and of others, whose rows arrive as messages. Near and far are all that is needed."""
     readers: list[int]
     """Processes that read rows of this one in shared memory."""
-    sends: list[Row]
+    sends: list[RemoteRow]
     """(hosted learner, process that its row goes to)."""
     terms: list[list[Term]] | None
     """The sum of each hosted learner; None: by products."""
@@ -59,9 +59,9 @@ class Plan:
     diagonal: Callable[[torch.dtype, torch.device], Tensor]
     """The weight of each hosted learner's own row, [local, 1], made once for each kind of tensor:
     to a GPU it would be a copy that waits."""
-    mix_own: Product
+    mix_own: MatrixProduct
     """[local, d] -> [local, d]: the part of W X from the other hosted rows."""
-    mix_theirs: Product
+    mix_theirs: MatrixProduct
     """[len(near) + len(far), d] -> [local, d]: the part from elsewhere."""
     messages: float
     """Per learner, in the whole job."""
@@ -73,7 +73,7 @@ class Plan:
     """Order in which a transport starts the messages, if that matters to it."""
 
 
-def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> Plan:
+def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> MessagePlan:
     """The plan of one process.
 
     Args:
@@ -87,18 +87,18 @@ def plan(w: csr_array, hosted: range, process: int, node: Sequence[int]) -> Plan
     here.eliminate_zeros()
     here.sort_indices()
     needed = np.unique(here.indices)
-    others = [Row(int(k), int(k) // local) for k in needed if int(k) // local != process]
+    others = [RemoteRow(int(k), int(k) // local) for k in needed if int(k) // local != process]
     near = [row for row in others if row.process in node]
     far = [row for row in others if row.process not in node]
     edges = w.tocsc()[:, hosted.start : hosted.stop].tocoo()
     receivers = edges.row // local
     away = (edges.data != 0) & (receivers != process)
     pairs = np.unique(np.stack([edges.col[away], receivers[away]], axis=1), axis=0)
-    out = [Row(hosted.start + int(k), int(p)) for k, p in pairs]
+    out = [RemoteRow(hosted.start + int(k), int(p)) for k, p in pairs]
     sends = [row for row in out if row.process not in node]
     diagonal = here.diagonal(hosted.start)
     own = here.tocsc()[:, hosted.start : hosted.stop].tocsr()
-    return Plan(
+    return MessagePlan(
         near=near,
         far=far,
         readers=sorted({row.process for row in out if row.process in node}),
@@ -119,7 +119,7 @@ def _column(numbers: np.ndarray, dtype: torch.dtype, device: torch.device) -> Te
     return torch.as_tensor(numbers, dtype=dtype, device=device).unsqueeze(1)
 
 
-def _arrival(row: Row) -> str:
+def _arrival(row: RemoteRow) -> str:
     return f"the row of learner {row.learner} (process {row.process})"
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from gossip.comm.startup.environment import may_go_on
 from gossip.comm.startup.machine import machine
 from gossip.comm.transports.blocks import Blocks, Finish
-from gossip.comm.transports.message_plan import Plan
+from gossip.comm.transports.message_plan import MessagePlan
 from gossip.comm.transports.mpi_progress import Progress
 
 POLL_SECONDS = 0.01
@@ -73,7 +73,7 @@ class Mpi(Blocks):
         self._progress = Progress(self._control)
         super().__init__(n, self._comm.rank, self._comm.size, place=place, wire=wire)
 
-    def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+    def _exchange(self, plan: MessagePlan, rows: Tensor, arrivals: Tensor) -> Finish:
         """Start the messages of a plan; see `Blocks`.
 
         Not as persistent requests: they save 4 to 11 microseconds at 4 KB, nothing measurable from
@@ -84,11 +84,11 @@ class Mpi(Blocks):
         settle(rows)
         first = self.hosted.start
         requests = [
-            self._comm.Irecv([as_bytes(arrival), MPI.BYTE], source=process, tag=k)
+            self._comm.Irecv([as_buffer(arrival), MPI.BYTE], source=process, tag=k)
             for arrival, (k, process) in zip(arrivals, plan.far, strict=True)
         ]
         requests += [
-            self._comm.Isend([as_bytes(rows[k - first]), MPI.BYTE], dest=process, tag=k)
+            self._comm.Isend([as_buffer(rows[k - first]), MPI.BYTE], dest=process, tag=k)
             for k, process in plan.sends
         ]
         self._in_flight[id(requests)] = requests
@@ -148,7 +148,7 @@ class Mpi(Blocks):
         settle(rows)
         everyone = rows.new_empty(self.n, *rows.shape[1:])
         with self.waiting("the rows of all learners"):
-            self._comm.Allgather([as_bytes(rows), MPI.BYTE], [as_bytes(everyone), MPI.BYTE])
+            self._comm.Allgather([as_buffer(rows), MPI.BYTE], [as_buffer(everyone), MPI.BYTE])
         return everyone.to(x.device)
 
     def share(self, value: Any) -> list[Any]:
@@ -211,7 +211,7 @@ def settle(x: Tensor) -> None:
         torch.cuda.current_stream(x.device).synchronize()
 
 
-def as_bytes(x: Tensor) -> NDArray[np.uint8] | Tensor:
+def as_buffer(x: Tensor) -> NDArray[np.uint8] | Tensor:
     """The memory of a contiguous tensor as MPI gets it, for any dtype."""
     flat = x.view(-1).view(torch.uint8)
     return flat if flat.is_cuda else flat.numpy()

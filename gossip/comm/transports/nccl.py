@@ -12,8 +12,8 @@ from torch import Tensor
 from gossip.comm.base import Decode, Pending
 from gossip.comm.startup.machine import machine
 from gossip.comm.transports.blocks import Finish
-from gossip.comm.transports.gloo import Gloo, as_bytes, connected, destroy
-from gossip.comm.transports.message_plan import Plan
+from gossip.comm.transports.gloo import Gloo, as_bytes, as_lost_connection, destroy
+from gossip.comm.transports.message_plan import MessagePlan
 from gossip.errors import UserError
 
 SHARED_GPUS_FROM = (2, 31)
@@ -96,12 +96,12 @@ class Nccl(Gloo):
 
         return pending
 
-    def _exchange(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+    def _exchange(self, plan: MessagePlan, rows: Tensor, arrivals: Tensor) -> Finish:
         """Start the messages of a plan; see `Blocks`."""
         start = self._as_group if rows.is_cuda else super()._exchange
         return start(plan, rows, arrivals)
 
-    def _as_group(self, plan: Plan, rows: Tensor, arrivals: Tensor) -> Finish:
+    def _as_group(self, plan: MessagePlan, rows: Tensor, arrivals: Tensor) -> Finish:
         """Exchange rows as `_exchange` does, in one NCCL group."""
         first, group = self.hosted.start, self._carrier(rows)
         calls: list[Any] = [
@@ -112,7 +112,7 @@ class Nccl(Gloo):
             dist.P2POp(dist.isend, as_bytes(rows[k - first]), process, group=group)
             for k, process in plan.sends
         ]
-        with connected():
+        with as_lost_connection():
             works = dist.batch_isend_irecv(calls) if calls else []
 
         def finish() -> None:

@@ -15,7 +15,7 @@ SENT = "sent"
 """The verb of payloads, which are bytes."""
 
 
-class Kind(NamedTuple):
+class RowKind(NamedTuple):
     """What rows are like, and what is done with them."""
 
     verb: str
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     dtype: torch.dtype
 
 
-def check_alike(kind: Kind, share: Callable[[Any], list[Any]]) -> None:
+def check_alike(kind: RowKind, share: Callable[[Any], list[Any]]) -> None:
     """Check that all processes have rows of this kind, and that there are sums of them. Collective.
 
     To be called when a process meets a kind for the first time; that one brings a new kind later

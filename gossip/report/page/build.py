@@ -11,7 +11,7 @@ from urllib.parse import quote
 from gossip.report.figures import study_figure, svg
 from gossip.report.page.graphs import graphs, spectrum
 from gossip.report.page.points import MOST_POINTS, curves
-from gossip.report.phase import Phase, as_csv, draw
+from gossip.report.phase import PhaseDiagram, as_csv, draw
 from gossip.report.runs import Run, heading, test_error
 from gossip.report.table import cells, cells_shown, head
 from gossip.storage import folder as run_folder
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from topologies.topology import Topology
 
 
-def write_html(runs: list[Run], path: Path, diagram: Phase | None = None) -> Path:
+def write_html(runs: list[Run], path: Path, diagram: PhaseDiagram | None = None) -> Path:
     """Write the page of `runs`: it needs no other file, and without JavaScript it can be read.
 
     Raises:
@@ -31,7 +31,7 @@ def write_html(runs: list[Run], path: Path, diagram: Phase | None = None) -> Pat
     return path
 
 
-def page(runs: list[Run], diagram: Phase | None = None, *, every: int = 0) -> str:
+def page(runs: list[Run], diagram: PhaseDiagram | None = None, *, every: int = 0) -> str:
     """The page as text.
 
     Args:
@@ -81,7 +81,7 @@ def _note(runs: list[Run]) -> str:
     )
 
 
-def _phase(diagram: Phase) -> str:
+def _phase(diagram: PhaseDiagram) -> str:
     """A section with the picture, and its numbers to be saved."""
     return (
         f'<h2>Phase diagram</h2>\n<div class="drawn">{svg(draw(diagram))}</div>\n'
