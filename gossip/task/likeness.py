@@ -9,14 +9,20 @@ def differ(one: Tensor, other: Tensor) -> bool:
     return one.shape != other.shape or not torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
-def alike(one: Tensor, other: Tensor) -> bool:
-    """Whether two results are the same to half of their digits, as sums in another order are."""
+def alike(one: Tensor, other: Tensor, rounding: float = 0.0) -> bool:
+    """Whether two results are the same to half of their digits, as sums in another order are.
+
+    Args:
+        one: a result.
+        other: another, of the same dtype.
+        rounding: by which they may differ besides, where they are parts of something larger.
+    """
     if one.shape != other.shape:
         return False
     if not one.numel():
         return True
     largest = max(float(tensor.nan_to_num().abs().max()) for tensor in (one, other))
-    tolerance = torch.finfo(one.dtype).eps ** 0.5 * largest
+    tolerance = torch.finfo(one.dtype).eps ** 0.5 * largest + rounding
     return torch.allclose(one, other, rtol=0, atol=tolerance, equal_nan=True)
 
 
