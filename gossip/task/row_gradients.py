@@ -12,19 +12,16 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from gossip.errors import said
-from gossip.task import perceptrons
+from gossip.task import likeness, perceptrons
 from gossip.task.derivatives import gradients
 from gossip.task.layers import NORM, layer_squares
-from gossip.task.likeness import alike
+from gossip.task.likeness import ROUNDINGS
 from gossip.task.linear import WeightFirst
 from gossip.task.row_model import Named, RowModel
 
 PERCEPTRONS, VMAP, LOOP = "perceptrons", "vmap", "loop"
 ROWS_AT_ONCE = 2**24
 """Numbers in the gradients of several learners that are held while a shared row is summed up."""
-
-ROUNDINGS = 64
-"""Of a row's largest number, by so many a layer's gradient may be off where it should be zero."""
 
 NamedLoss = Callable[[Named, Tensor, Tensor], Tensor]
 """Named tensors, inputs and labels -> the mean loss, or one for each row."""
@@ -221,7 +218,7 @@ class RowGradients:
             expected, _ = self.of_row(row, batch, wanted, exact=True)
             rounding = ROUNDINGS * torch.finfo(found.dtype).eps * float(expected.abs().max())
             parts = (slice(layer.start, layer.stop) for layer in self.model.layers)
-            if not all(alike(own[part], expected[part], rounding) for part in parts):
+            if not all(likeness.alike(own[p], expected[p], rounding) for p in parts):
                 return False
         return True
 
