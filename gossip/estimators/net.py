@@ -208,7 +208,11 @@ class DampedNet(NeuralNet):
         return self
 
     def initialize_optimizer(self, *args: Any, **kwargs: Any) -> "DampedNet":
-        """The optimizer of the module's weights."""
+        """The optimizer of the module's weights.
+
+        Raises:
+            UserError: it cannot be made with the options given.
+        """
         try:
             return super().initialize_optimizer(*args, **kwargs)
         except TypeError as error:
@@ -309,7 +313,11 @@ class DampedNet(NeuralNet):
         return step
 
     def train_step_single(self, batch: Update, **fit_params: Any) -> dict[str, Any]:
-        """The gradient of a batch, by the engine, to where the optimizer looks for it."""
+        """The gradient of a batch, by the engine, to where the optimizer looks for it.
+
+        Raises:
+            UserError: the loss is not finite.
+        """
         samples, update = len(batch.indices), self.course_.updates
         workers = workers_for(samples, self.grads_per_worker, self.min_workers, self.max_workers)
         self._engine.scale(workers)
