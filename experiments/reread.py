@@ -135,4 +135,4 @@ def fig2_star(scale: Scale, alpha: float) -> list[dpsgd.Row]:
 
 def form(found: Estimate, digits: str = ".2f") -> str:
     """Value and interval."""
-    return f"{found.value:{digits}} [{found.low:{digits}}, {found.high:{digits}}]"
+    return format(found, digits)

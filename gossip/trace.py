@@ -106,7 +106,11 @@ class Trace:
         self._write(pa.RecordBatch.from_arrays(arrays, schema=self.schema).serialize())
 
     def sync(self) -> None:
-        """Have the rows so far survive the death of the machine."""
+        """Have the rows so far survive the death of the machine.
+
+        Raises:
+            UserError: the disk refuses them.
+        """
         try:
             os.fsync(self._stream.fileno())
         except OSError as error:

@@ -11,10 +11,11 @@ from itertools import pairwise
 from statistics import fmean
 
 from experiments.adadamp.facts import PLACES, Diversity
-from experiments.adadamp.groups import Measured, difference, error_at, first_at, mean_error
+from experiments.adadamp.groups import Measured, error_at, first_at, mean_error
 from experiments.adadamp.methods import BASELINE, METHODS, PUBLISHED, SCHEDULES
 from experiments.adadamp.rows import SECONDS
 from experiments.common.claims import NEAR, Claim, Verdict
+from experiments.common.pairs import difference
 from experiments.common.statistics import Criterion
 
 EQUAL = Criterion(-NEAR, NEAR)

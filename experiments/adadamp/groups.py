@@ -13,8 +13,6 @@ from experiments.adadamp.plan import chosen, key
 from experiments.adadamp.rows import Point, Row, errors_of
 from experiments.adadamp.size import Size
 from experiments.adadamp.workers import Wait
-from experiments.common import statistics
-from experiments.common.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -51,22 +49,6 @@ class Measured:
     def is_whole(self, *groups: dict[int, Row]) -> bool:
         """Whether groups have all seeds."""
         return all(set(group) == set(self.size.seeds) for group in groups)
-
-
-def difference(ours: dict[int, Row], theirs: dict[int, Row]) -> Estimate:
-    """Test error of ours minus theirs, in points, by pairs of one seed (same samples and start).
-
-    A lost run has the error it ended with.
-
-    Raises:
-        UserError: they have fewer than two seeds in common.
-    """
-    pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
-    return statistics.difference(
-        [100 * row.test_error for row, _ in pairs],
-        [100 * row.test_error for _, row in pairs],
-        paired=True,
-    )
 
 
 def error_at(curve: Sequence[Point], epoch: float) -> float:

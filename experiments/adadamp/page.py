@@ -6,7 +6,7 @@ from statistics import fmean
 
 from experiments.adadamp import facts, plan, rows, workers
 from experiments.adadamp.claims import CLAIMS, OF_SCHEDULES, seconds, time_to_target, totals
-from experiments.adadamp.groups import Measured, difference
+from experiments.adadamp.groups import Measured
 from experiments.adadamp.methods import (
     BASELINE,
     CAP,
@@ -34,6 +34,7 @@ from experiments.common.markdown import (
     provenance,
     table_row,
 )
+from experiments.common.pairs import difference_text
 from experiments.common.scale import Scale
 from gossip.damping import GeoDamp, planned
 
@@ -192,7 +193,7 @@ def _schedules(made: Measured, level: str = "##") -> str:
             lines.append([
                 PUBLISHED[name], SCHEDULES[name].label, f"{counts:,.0f}",
                 f"{counts / fmean(row.updates for row in base.values()):.1%}",
-                percent(list(group.values()), "test_error"), _difference(group, base),
+                percent(list(group.values()), "test_error"), difference_text(group, base),
                 mean([row.train_loss for row in group.values()], ".3f"),
             ])  # fmt: skip
     head = ["paper", "", "updates", "of 128's", "test error, %", "minus 128's", "training loss"]
@@ -256,7 +257,7 @@ def _dampers(made: Measured) -> str:
             METHODS[name].label, _rate(made, name, some),
             f"{fmean(row.updates for row in group.values()):,.0f}",
             f"{fmean(row.last_batch for row in group.values()):,.0f}",
-            percent(list(group.values()), "test_error"), _difference(group, base),
+            percent(list(group.values()), "test_error"), difference_text(group, base),
         ])  # fmt: skip
     head = ["method", "rate", "updates", "last batch", "test error, %", "minus the falling rate's"]
     parts = ["## All dampers beside their rivals\n"]
@@ -286,10 +287,3 @@ def _rate(made: Measured, name: str, row: Row) -> str:
     grid = plan.grid(name, made.size)
     is_edge = row.lr in (min(grid), max(grid))
     return f"**{row.lr:g}**" if is_edge else f"{row.lr:g}"
-
-
-def _difference(group: dict[int, Row], base: dict[int, Row]) -> str:
-    if group == base:
-        return "0"
-    common = [seed for seed in group if seed in base]
-    return str(difference(group, base)) if len(common) > 1 else "-"

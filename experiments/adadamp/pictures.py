@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.adadamp.groups import Measured, difference, mean_error
+from experiments.adadamp.groups import Measured, mean_error
 from experiments.adadamp.methods import BASELINE, PUBLISHED, SCHEDULES, compared
 from experiments.adadamp.workers import PUBLISHED as PUBLISHED_EPOCHS
 from experiments.common.figures import ERROR_TICKS, GREY, new_figure
+from experiments.common.pairs import difference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,10 @@ from experiments.adadamp.methods import SCHEDULES
 from experiments.adadamp.plan import ErrorOf, runs
 from experiments.adadamp.size import Size
 from experiments.common import tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from gossip.compare import metrics
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 from gossip.simulate.slots import ADADAMP, Slots
 
 MODELS: dict[str, Slots] = {
@@ -91,16 +91,13 @@ def curves(size: Size) -> str:
 def load(scale: Scale, size: Size) -> list[tuple[Row, Run]]:
     """The finished runs of the plan; runs of an older plan are left out."""
     error = errors(scale, size)
-    wanted = {key for part in size.parts for key in runs(part, size, error)}
-    folders = sweep.finished(scale.runs / size.name)
-    found = [folder for folder in folders if folder.name in wanted]
-    return [(row_of(run), run) for run in load_runs(found)] if found else []
+    wanted = {key: None for part in size.parts for key in runs(part, size, error)}
+    return [(row_of(run), run) for run in finished(scale.runs / size.name, wanted).values()]
 
 
 def errors(scale: Scale, size: Size) -> ErrorOf:
     """The validation errors of the finished runs, read from their folders."""
-    found = sweep.finished(scale.runs / size.name)
-    return errors_of([row_of(run) for run in load_runs(found)] if found else [])
+    return errors_of([row_of(run) for run in finished(scale.runs / size.name).values()])
 
 
 def errors_of(rows: Sequence[Row]) -> ErrorOf:

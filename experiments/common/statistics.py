@@ -27,7 +27,13 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         """Value and interval with three digits."""
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        return format(self, ".3g")
+
+    def __format__(self, form: str) -> str:
+        """Value and interval, each number in the form, three digits if there is none."""
+        if not form:
+            return str(self)
+        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def better_halved(ours: str, theirs: str) -> Callable[[Measured], Verdict]:
 
 def signed(found: Estimate) -> str:
     """An estimate, each of its numbers with its sign."""
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return f"{found:+.2f}"
 
 
 def overall(method: str, size: Size) -> list[Term]:

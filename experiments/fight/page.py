@@ -175,7 +175,7 @@ def _edge(made: Measured) -> str:
         half = made.alpha_50(name)
         lines.append([
             method.label, *counts,
-            "-" if half is None else f"{half.value:.2f} [{half.low:.2f}, {half.high:.2f}]",
+            "-" if half is None else f"{half:.2f}",
         ])  # fmt: skip
     rates = (f"α = {alpha:g}" for alpha in sorted(made.size.alphas))
     return markdown(["survived", *rates, "α_50 so far, 95 %"], lines)

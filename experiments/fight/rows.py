@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.fight.doubling import TABLES
 from experiments.fight.plan import EDGE, FIGHT, STUDY, ErrorOf, names
 from experiments.fight.size import Size, study
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "fight.csv"
 PLACE = {EDGE: 0, TABLES: 1, FIGHT: 2}
@@ -47,8 +47,7 @@ class Row:
 
 def errors(scale: Scale) -> ErrorOf:
     """The validation errors of the finished runs, read from their folders or the kept rows."""
-    found = sweep.finished(scale.runs / STUDY)
-    made = {run.folder.name: _validation_error(run) for run in (load_runs(found) if found else ())}
+    made = {name: _validation_error(run) for name, run in finished(scale.runs / STUDY).items()}
     return (known(read(scale)) | made).get
 
 
@@ -65,9 +64,7 @@ def load(scale: Scale) -> list[Row]:
     """The finished runs of the plan, in its order, with the kept rows."""
     size = study(scale)
     wanted = names(size, errors(scale))
-    there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
-    found = [there[name] for name in wanted if name in there]
-    made = [row_of(run, size) for run in (load_runs(found) if found else ())]
+    made = [row_of(run, size) for run in finished(scale.runs / STUDY, wanted).values()]
     return kept.merged(made, read(scale), wanted)
 
 

@@ -57,7 +57,7 @@ def at_all_levels(
             if same is not None and _judged(same(made, level), EQUAL) != "yes":
                 word, reason = "open", reason or "losses are not the same"
             words.append(word)
-            numbers = [] if found.estimate is None else [shown(found.estimate)]
+            numbers = [] if found.estimate is None else [f"{found.estimate:.2f}"]
             said = ", ".join([*numbers, found.count, *([reason] if reason else [])])
             texts.append(f"{level:g}: {said}: {word}")
         return every(words), "; ".join(texts)
@@ -73,11 +73,6 @@ def _judged(found: Found, criterion: Criterion) -> Word:
 
 def _place(made: Measured, side: Side) -> Place:
     return made.size.cells[side[0]], side[1]
-
-
-def shown(found: Estimate) -> str:
-    """Value and interval."""
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def ratio(

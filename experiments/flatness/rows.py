@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.flatness.plan import ARMS, STUDY, key, runs
 from experiments.flatness.size import Cell, Size, study
 from gossip.config import Config
 from gossip.landscape.command import at_level
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 from gossip.storage.names import CHECKPOINTS
 
 TABLE = "flatness.csv"
@@ -79,14 +79,16 @@ def missing(wanted: dict[str, Config], size: Size, rows: Sequence[Row]) -> dict[
 def load(scale: Scale) -> list[Row]:
     """The rows of the runs that are finished and measured, with the kept rows."""
     size, folder = study(scale), scale.runs / STUDY
-    there = {path.name: path for path in sweep.finished(folder)}
-    made = [
-        row_of(run, cell, arm, level, size)
+    planned = {
+        key(cell, arm, seed): (cell, arm)
         for seed in size.seeds
         for cell in size.cells
         for arm in ARMS
-        if (path := there.get(key(cell, arm, seed))) and not (path / CHECKPOINTS).exists()
-        for run in load_runs([path])
+    }
+    made = [
+        row_of(run, *planned[name], level, size)
+        for name, run in finished(folder, planned).items()
+        if not (run.folder / CHECKPOINTS).exists()  # which go when the run has been measured
         for level in size.levels
     ]
     order = [row_key(name, level) for name in runs(size) for level in size.levels]

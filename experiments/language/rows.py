@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.language.plan import STUDY, Cell, cells
 from experiments.language.size import Size, study
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "language.csv"
 
@@ -37,14 +37,8 @@ class Row:
 def load(scale: Scale) -> list[Row]:
     """The finished runs, in the order of the plan, with the kept rows."""
     size, folder = study(scale), scale.runs / STUDY
-    there = {path.name: path for path in sweep.finished(folder)}
     wanted = {cell.key(seed): cell for cell in cells(size) for seed in size.seeds}
-    made = [
-        row_of(run, cell, size)
-        for name, cell in wanted.items()
-        if name in there
-        for run in load_runs([there[name]])
-    ]
+    made = [row_of(run, wanted[name], size) for name, run in finished(folder, wanted).items()]
     return kept.merged(made, read(scale), list(wanted))
 
 

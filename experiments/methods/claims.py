@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable
 
 from experiments.common.claims import NEAR, TIE, Claim, Verdict
+from experiments.common.pairs import difference
 from experiments.common.statistics import Criterion, mean
-from experiments.methods.groups import Group, Measured, difference, front, mean_of
+from experiments.methods.groups import Group, Measured, front, mean_of
 from experiments.methods.methods import COMPRESSED, METHODS, OURS, ROUNDS, compared
 from experiments.methods.rows import NETWORKS
 from experiments.methods.size import ALIKE, DIFFERENT

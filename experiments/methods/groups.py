@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from experiments.common import statistics
-from experiments.common.statistics import Estimate
 from experiments.methods.methods import compared
 from experiments.methods.plan import chosen
 from experiments.methods.rows import Row, losses_of
@@ -41,22 +39,6 @@ class Measured:
     def is_whole(self, *groups: Group) -> bool:
         """Whether groups have all seeds."""
         return all(set(group) == set(self.size.seeds) for group in groups)
-
-
-def difference(ours: Group, theirs: Group) -> Estimate:
-    """Test error of ours minus theirs, in points, by pairs of one seed (same samples and start).
-
-    A lost run has the error it ended with.
-
-    Raises:
-        UserError: they have fewer than two seeds in common.
-    """
-    common = [seed for seed in ours if seed in theirs]
-    return statistics.difference(
-        [100 * ours[seed].test_error for seed in common],
-        [100 * theirs[seed].test_error for seed in common],
-        paired=True,
-    )
 
 
 def mean_of(group: Group, column: str) -> float:

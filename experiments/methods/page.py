@@ -5,10 +5,11 @@ from pathlib import Path
 
 from experiments.common import claims
 from experiments.common.markdown import markdown, mean, not_run_yet, page, percent, provenance
+from experiments.common.pairs import difference_text
 from experiments.common.scale import Scale
 from experiments.methods import plan
 from experiments.methods.claims import CLAIMS, ranking, seconds
-from experiments.methods.groups import Group, Measured, difference, front, mean_of
+from experiments.methods.groups import Group, Measured, front, mean_of
 from experiments.methods.methods import BASELINE, METHODS, OURS, compared
 from experiments.methods.network import section
 from experiments.methods.rows import NETWORKS, losses_of, read
@@ -140,7 +141,7 @@ def _methods(made: Measured, cell: str, groups: dict[str, Group]) -> str:
             METHODS[name].label, METHODS[name].family, _rate(made, name, group),
             _marked(f"{kilobytes:.3g}", name in best["megabytes"]),
             mean([row.test_loss for row in group.values()], ".3f"),
-            percent(list(group.values()), "test_error"), _difference(group, base),
+            percent(list(group.values()), "test_error"), difference_text(group, base),
             mean([row.sigma_w2 for row in group.values()], ".2g"), *times,
         ])  # fmt: skip
     head = [
@@ -205,10 +206,3 @@ def _rate(made: Measured, name: str, group: Group) -> str:
 
 def _marked(text: str, is_best: bool) -> str:
     return f"{text} \\*" if is_best else text
-
-
-def _difference(group: Group, base: Group) -> str:
-    if group == base:
-        return "0"
-    common = [seed for seed in group if seed in base]
-    return str(difference(group, base)) if len(common) > 1 else "-"

@@ -9,14 +9,14 @@ from types import MappingProxyType
 import numpy as np
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.methods.methods import BASELINE
 from experiments.methods.plan import STUDY, LossOf, chosen, key, runs
 from experiments.methods.size import PARTITIONS, Size, study
 from gossip.compare import metrics
 from gossip.config.reliability import Reliability
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 from gossip.simulate.coupling import Coupled, couple
 from gossip.simulate.presets import network
 from gossip.simulate.scenario import Machines
@@ -72,8 +72,7 @@ class Row:
 
 def losses(scale: Scale) -> LossOf:
     """The validation losses of the finished runs, read from their folders or the kept rows."""
-    found = sweep.finished(scale.runs / STUDY)
-    made = {run.folder.name: _validation_loss(run) for run in (load_runs(found) if found else ())}
+    made = {name: _validation_loss(run) for name, run in finished(scale.runs / STUDY).items()}
     rows = read(scale)
     return ({row.key: final_loss(row) for row in rows} | made).get
 
@@ -96,14 +95,12 @@ def load(scale: Scale) -> list[Row]:
     """
     size, loss = study(scale), losses(scale)
     wanted = runs(size, loss)
-    there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
-    found = [there[name] for name in wanted if name in there]
-    made = load_runs(found) if found else []
+    made = finished(scale.runs / STUDY, wanted)
     rows = read(scale)
     ends = {row.key: row.test_loss for row in rows}
-    ends |= {run.folder.name: run.number("test_loss") for run in made}
+    ends |= {name: run.number("test_loss") for name, run in made.items()}
     targets = {cell: target(cell, ends, size, loss) for cell in PARTITIONS}
-    fresh = [row_of(run, targets[run.folder.name.partition("-")[0]], size) for run in made]
+    fresh = [row_of(run, targets[name.partition("-")[0]], size) for name, run in made.items()]
     return kept.merged(fresh, rows, sorted(wanted))
 
 

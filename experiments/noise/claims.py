@@ -33,7 +33,7 @@ def _judged(first: str, second: str, criterion: Criterion) -> Callable[[Measured
             return None
         counts = [made.counts(name) for name in (first, second)]
         (a, m), (b, n) = (count for count in counts if count)
-        text = f"{a}/{m} - {b}/{n}: {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+        text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
         return criterion.verdict(found), text
 
     return measured

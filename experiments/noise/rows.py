@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.noise.arms import ARMS
 from experiments.noise.plan import STUDY, key
 from experiments.noise.size import Cell, Size, study
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "noise.csv"
 
@@ -43,17 +43,11 @@ class Row:
 def load(scale: Scale) -> list[Row]:
     """The finished runs that the study judges, in the order of its plan, with the kept rows."""
     size, folder = study(scale), scale.runs / STUDY
-    there = {path.name for path in sweep.finished(folder)}
     judged = {
         key(cell, arm, seed): (cell, arm)
         for cell, seed, arm in product(size.cells, size.seeds, ARMS)
     }
-    made = [
-        row_of(run, *judged[run.folder.name], size)
-        for name in judged
-        if name in there
-        for run in load_runs([folder / name])
-    ]
+    made = [row_of(run, *judged[name], size) for name, run in finished(folder, judged).items()]
     return kept.merged(made, read(scale), list(judged))
 
 

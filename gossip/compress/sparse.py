@@ -57,7 +57,11 @@ class _Some:
         return min(d, max(1, round(self.share * d)) if self.share < 1 else int(self.share))
 
     def check(self, d: int) -> None:
-        """K must not be above d."""
+        """K must not be above d.
+
+        Raises:
+            UserError: it is.
+        """
         if self.share > d:
             raise UserError(
                 f"compressor: {self.share:g} numbers of a model that has {d}: give fewer, or a "

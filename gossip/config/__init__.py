@@ -2,6 +2,7 @@
 
 from gossip.config.compute import Compute
 from gossip.config.damping import BatchGrowth
+from gossip.config.rate import Rate
 from gossip.config.reliability import Reliability
 from gossip.config.toml import from_tables, load, to_tables
 from gossip.config.tree import (
@@ -12,7 +13,6 @@ from gossip.config.tree import (
     Data,
     Model,
     Monitoring,
-    Rate,
 )
 
 __all__ = [

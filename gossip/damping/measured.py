@@ -80,7 +80,11 @@ class AdaDamp(Measured):
             raise UserError(f"best_train_loss={self.best_train_loss}: it must be a number")
 
     def evaluated(self, seen: Seen, own: First) -> tuple[int, First]:
-        """B_0 (F_0 - F*) / (F_k - F*)."""
+        """B_0 (F_0 - F*) / (F_k - F*).
+
+        Raises:
+            UserError: F* is not below F_0.
+        """
         assert seen.training_loss is not None
         left = seen.training_loss - self.best_train_loss
         own = self.first(own, left)

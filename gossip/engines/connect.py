@@ -43,7 +43,11 @@ def _current(distributed: Any, workers: int) -> Any:
 
 
 def local_client(distributed: Any, workers: int) -> Any:
-    """A client with a local cluster of processes, its dashboard at any free port."""
+    """A client with a local cluster of processes, its dashboard at any free port.
+
+    Raises:
+        UserError: a worker process has come here, by a script without a guard for its main part.
+    """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise UserError(
             "a worker process has come upon the line that starts the workers: put what the script "

@@ -3,8 +3,7 @@
 import copy
 import inspect
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from skorch import NeuralNet
 from skorch.callbacks import EpochTimer, PassthroughScoring
 from skorch.dataset import Dataset
-from torch import Tensor, nn
+from torch import Tensor
 
 from gossip.engines import Engine, MicroBatch, Problem, as_engine, parts, workers_for
 from gossip.errors import UserError, said
@@ -26,19 +25,24 @@ from gossip.estimators.data import in_dtype, in_order, is_dataset, samples_of
 from gossip.estimators.parameters import (
     check_amounts,
     check_loss,
+    check_module,
     check_optimizer,
     check_workers,
     damper_of,
+    made,
 )
 from gossip.estimators.progress import ProgressLine
+from gossip.estimators.updates import (
+    JUDGED_AT_ONCE,
+    ON_THE_SET,
+    Updates,
+    damped_rates,
+    numbers,
+    on_the_set,
+    put,
+)
 from gossip.models import mlp
-from gossip.streams import PASS, PROBE, generator, seeded
-from gossip.task.parameters import coordinates
-
-JUDGED_AT_ONCE = 1024
-"""Samples of a forward pass that no gradient is taken of."""
-ON_THE_SET = frozenset({"training_loss", "training_gradient_square"})
-"""What a damper can see of the training set at the present weights; the rest is of a batch."""
+from gossip.streams import PASS, generator, seeded
 
 
 class DampedNet(NeuralNet):
@@ -189,53 +193,32 @@ class DampedNet(NeuralNet):
         with seeded(self.seed_):
             options = self.get_params_for("module")
             if self.module is None:
-                made = self._made("module", mlp, options, self._input_shape, self._num_outputs)
+                found = made("module", mlp, options, self._input_shape, self._num_outputs)
             else:
-                made = self._made("module", self.module, options)
-        if not isinstance(made, nn.Module):
-            raise UserError(f"module makes a {type(made).__name__}: give a class of torch modules")
-        _, ties = coordinates(made, f"module {type(made).__name__}")
-        for tie in ties:
-            if not tie.frozen:
-                raise UserError(
-                    f"parameters {tie.of!r} and {tie.name!r} of the module live in the same "
-                    "memory, where an optimizer would change them twice: make them one parameter "
-                    "(module.b = module.a), or give each its own by .clone()"
-                )
-        self.module_ = made
+                found = made("module", self.module, options)
+        check_module(found)
+        self.module_ = found
         return self
 
     def initialize_criterion(self) -> "DampedNet":
         """The loss."""
-        made = self._made("loss", self.loss, self.get_params_for("loss"))
-        check_loss(made)
-        self.loss_ = made
+        found = made("loss", self.loss, self.get_params_for("loss"))
+        check_loss(found)
+        self.loss_ = found
         return self
 
     def initialize_optimizer(self, *args: Any, **kwargs: Any) -> "DampedNet":
-        """The optimizer of the module's weights."""
+        """The optimizer of the module's weights.
+
+        Raises:
+            UserError: it cannot be made with the options given.
+        """
         try:
             return super().initialize_optimizer(*args, **kwargs)
         except TypeError as error:
             raise UserError(
                 f"the optimizer cannot be made ({said(error)}): what it is made with is given as "
                 "lr and optimizer__x"
-            ) from error
-
-    def _made(self, name: str, given: Any, options: dict[str, Any], *shape: Any) -> Any:
-        if isinstance(given, nn.Module):
-            if options:
-                raise UserError(
-                    f"{name} is an instance of {type(given).__name__}, and {name}__"
-                    f"{next(iter(options))} is of its class: give the class"
-                )
-            return copy.deepcopy(given)
-        try:
-            return given(*shape, **options)
-        except TypeError as error:
-            raise UserError(
-                f"{name}={getattr(given, '__name__', given)!r} cannot be made ({said(error)}): "
-                f"give a class, and what it is made with as {name}__x"
             ) from error
 
     def check_is_fitted(self, attributes: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -298,7 +281,7 @@ class DampedNet(NeuralNet):
             del self._engine
         self.meta_["partial_fit__time"] += time.perf_counter() - start
 
-    def _updates_of(self, dataset: Any) -> "_Updates":
+    def _updates_of(self, dataset: Any) -> Updates:
         samples = samples_of(dataset, self._encode)
         options = self.get_params_for("batch_size")
         damper = damper_of(self.batch_size, options, self.max_batch_size, len(samples))
@@ -311,58 +294,30 @@ class DampedNet(NeuralNet):
         self._engine.hold(problem)
 
         def measure(fields: frozenset[str], update: int) -> dict[str, Any]:
-            return self._measured(fields, update, len(samples), damper.share)
+            if not fields & ON_THE_SET:
+                return {}
+            share = numbers(len(samples), damper.share, self.seed_, update)
+            return on_the_set(self._engine, self._weights(), fields, share)
 
-        return _Updates(lambda: epoch(self.course_, damper, len(samples), measure))
+        return Updates(lambda: epoch(self.course_, damper, len(samples), measure))
 
     def _weights(self) -> dict[str, Tensor]:
         named = {**dict(self.module_.named_parameters()), **dict(self.module_.named_buffers())}
         return {name: value.detach() for name, value in named.items()}
 
-    def _measured(
-        self, fields: frozenset[str], update: int, population: int, share: float
-    ) -> dict[str, Any]:
-        """What a damper looks at beyond the last update: passes over (a share of) the data."""
-        found: dict[str, Any] = {}
-        if not fields & ON_THE_SET:
-            return found
-        numbers = np.arange(population)
-        if share < 1:
-            probe = generator(self.seed_, PROBE, update)
-            size = max(1, round(share * population))
-            numbers = np.sort(probe.choice(population, size, replace=False))
-        batch = [MicroBatch(part) for part in parts(numbers, JUDGED_AT_ONCE)]
-        if "training_gradient_square" in fields:
-            total = self._engine.gradient(self._weights(), batch)
-            square = sum(float(g.double().square().sum()) for g in total.gradient.values())
-            found["training_gradient_square"] = square / total.samples**2
-        if "training_loss" in fields:
-            total = self._engine.loss(self._weights(), batch)
-            found["training_loss"] = total.loss / total.samples
-        return found
-
     def train_step(self, batch: Update, **fit_params: Any) -> dict[str, Any]:
         """One update, at the learning rate times the damper's factor."""
-        with self._damped_rates(batch.damping.lr_factor) as lr:
+        with damped_rates(self.optimizer_, batch.damping.lr_factor) as lr:
             step = super().train_step(batch, **fit_params)
         self._record(batch, lr)
         return step
 
-    @contextmanager
-    def _damped_rates(self, factor: float) -> Iterator[float]:
-        """Only in the step itself, so that whoever schedules rates finds his own."""
-        groups = self.optimizer_.param_groups
-        rates = [group["lr"] for group in groups]
-        for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate * factor
-        try:
-            yield float(groups[0]["lr"])
-        finally:
-            for group, rate in zip(groups, rates, strict=True):
-                group["lr"] = rate
-
     def train_step_single(self, batch: Update, **fit_params: Any) -> dict[str, Any]:
-        """The gradient of a batch, by the engine, to where the optimizer looks for it."""
+        """The gradient of a batch, by the engine, to where the optimizer looks for it.
+
+        Raises:
+            UserError: the loss is not finite.
+        """
         samples, update = len(batch.indices), self.course_.updates
         workers = workers_for(samples, self.grads_per_worker, self.min_workers, self.max_workers)
         self._engine.scale(workers)
@@ -380,13 +335,7 @@ class DampedNet(NeuralNet):
                 f"the loss of update {update} is {loss}: training has diverged; lower lr, or look "
                 "at X: for NaN, and at its scale"
             )
-        for name, parameter in self.module_.named_parameters():
-            if name in total.gradient:
-                gradient = total.gradient[name].to(parameter.device) / total.samples
-                parameter.grad = gradient.to(parameter.dtype)
-        for name, buffer in self.module_.named_buffers():
-            value = total.buffers[name]
-            buffer.copy_(value / total.samples if buffer.is_floating_point() else value)
+        put(self.module_, total)
         self.course_.note(total)
         return {"loss": torch.tensor(loss), "y_pred": None}
 
@@ -411,13 +360,3 @@ class DampedNet(NeuralNet):
         """Batch size, learning rate and workers of every update so far, a matplotlib Figure."""
         self.check_is_fitted()
         return picture.schedule(self.history)
-
-
-class _Updates:
-    """Something to iterate over that begins a new epoch each time."""
-
-    def __init__(self, begin: Any) -> None:
-        self._begin = begin
-
-    def __iter__(self) -> Iterator[Update]:
-        return self._begin()

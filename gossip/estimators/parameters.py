@@ -1,5 +1,6 @@
 """From the parameters of an estimator to a damper, a loss and an optimizer, or one sentence."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from numbers import Integral, Real
@@ -9,7 +10,8 @@ import torch
 from torch import nn
 
 from gossip.damping import DAMPERS, ConstantBatch, Damper
-from gossip.errors import UserError, lookup, suggestion
+from gossip.errors import UserError, lookup, said, suggestion
+from gossip.task.parameters import coordinates
 
 FIRST_BATCH = 32
 """B_0 where only a rule is given; or all samples, if they are fewer."""
@@ -39,28 +41,30 @@ def damper_of(
     if isinstance(batch_size, str):
         batch_size = lookup(DAMPERS, batch_size, "damper")
     if isinstance(batch_size, Damper):
-        made = _made(type(batch_size), options, lambda: replace(batch_size, **options))
+        found = _damper(type(batch_size), options, lambda: replace(batch_size, **options))
     elif isinstance(batch_size, type) and issubclass(batch_size, Damper):
         few = min(FIRST_BATCH, population)
         most = options.get("max_batch") or few
         options = {"initial": int(most) if 1 <= most < few else few} | options
-        made = _made(batch_size, options, lambda: batch_size(**options))
+        found = _damper(batch_size, options, lambda: batch_size(**options))
     elif isinstance(batch_size, bool) or not hasattr(batch_size, "__index__"):
         raise UserError(
             f"batch_size={batch_size!r}: give a number of samples, a damper (GeoDamp, or "
             f"GeoDamp(delay=60)) or its name, one of {', '.join(DAMPERS)}"
         )
     else:
-        made = _made(ConstantBatch, options, lambda: ConstantBatch(initial=batch_size, **options))
-    if made.initial > population:
+        found = _damper(
+            ConstantBatch, options, lambda: ConstantBatch(initial=batch_size, **options)
+        )
+    if found.initial > population:
         raise UserError(
-            f"the first batch of {made.initial} samples is more than there are, n_samples="
+            f"the first batch of {found.initial} samples is more than there are, n_samples="
             f"{population}: set batch_size (or batch_size__initial) to at most that"
         )
-    return made
+    return found
 
 
-def _made(kind: type[Damper], options: Mapping[str, Any], make: Any) -> Damper:
+def _damper(kind: type[Damper], options: Mapping[str, Any], make: Any) -> Damper:
     known = [field.name for field in fields(kind)]
     for name in options:
         if name not in known:
@@ -69,6 +73,52 @@ def _made(kind: type[Damper], options: Mapping[str, Any], make: Any) -> Damper:
                 f"{suggestion(name, known)}; there are {', '.join(known)}"
             )
     return make()
+
+
+def made(name: str, given: Any, options: dict[str, Any], *shape: Any) -> Any:
+    """A part of an estimator: a copy of an instance, or made by a class or function.
+
+    Args:
+        name: of the parameter, "module" or "loss".
+        given: the instance of torch's modules, or what makes one.
+        options: what it is made with, `name__x`.
+        shape: what it is made with besides.
+
+    Raises:
+        UserError: an instance with options, or options that do not fit.
+    """
+    if isinstance(given, nn.Module):
+        if options:
+            raise UserError(
+                f"{name} is an instance of {type(given).__name__}, and {name}__"
+                f"{next(iter(options))} is of its class: give the class"
+            )
+        return copy.deepcopy(given)
+    try:
+        return given(*shape, **options)
+    except TypeError as error:
+        raise UserError(
+            f"{name}={getattr(given, '__name__', given)!r} cannot be made ({said(error)}): "
+            f"give a class, and what it is made with as {name}__x"
+        ) from error
+
+
+def check_module(module: Any) -> None:
+    """Refuse what is no module, or one two of whose trained parameters live in the same memory.
+
+    Raises:
+        UserError: it is such.
+    """
+    if not isinstance(module, nn.Module):
+        raise UserError(f"module makes a {type(module).__name__}: give a class of torch modules")
+    _, ties = coordinates(module, f"module {type(module).__name__}")
+    for tie in ties:
+        if not tie.frozen:
+            raise UserError(
+                f"parameters {tie.of!r} and {tie.name!r} of the module live in the same memory, "
+                "where an optimizer would change them twice: make them one parameter (module.b = "
+                "module.a), or give each its own by .clone()"
+            )
 
 
 def check_optimizer(optimizer: Any) -> None:

@@ -22,7 +22,11 @@ class OfNumbers(nn.Module):
         self.loss = loss
 
     def forward(self, outputs: Tensor | tuple[Tensor, ...], targets: Tensor) -> Tensor:
-        """The loss of outputs in the shape of the targets."""
+        """The loss of outputs in the shape of the targets.
+
+        Raises:
+            UserError: the outputs have another shape, whose loss would be of broadcast pairs.
+        """
         outputs = first(outputs)
         if outputs.shape != targets.shape:
             if outputs.shape != (*targets.shape, 1):

@@ -83,7 +83,11 @@ class Landscape:
 
 
 def measure(replicas: Replicas, settings: Settings) -> Landscape:
-    """Everything about the replicas of a run."""
+    """Everything about the replicas of a run.
+
+    Raises:
+        UserError: their weights are not finite.
+    """
     surface = training_loss(replicas.task, settings.samples)
     x, mean = replicas.x, replicas.mean
     if not torch.isfinite(x).all():

@@ -133,7 +133,11 @@ def from_the_start(study: Study) -> Study:
 
 
 def as_then(study: Study, start: Snapshot) -> Study:
-    """The study of a run that goes on from a checkpoint: learners may have been lost before it."""
+    """The study of a run that goes on from a checkpoint: learners may have been lost before it.
+
+    Raises:
+        UserError: the checkpoint does not say since when it has which learners.
+    """
     try:
         since, drawn = int(start.facts["since"]), int(start.facts["drawn"])
     except (KeyError, TypeError, ValueError) as error:

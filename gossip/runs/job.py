@@ -203,7 +203,11 @@ def check_going_on(folder: Path, start: Snapshot | None, steps: float) -> None:
 
 
 def show(folders: Mapping[str, Path]) -> None:
-    """The closing table on the terminal, a picture of all runs and one in each run's folder."""
+    """The closing table on the terminal, a picture of all runs and one in each run's folder.
+
+    Raises:
+        UserError: all folders were removed meanwhile.
+    """
     done = [folder for folder in folders.values() if (folder / run_folder.TRACE).exists()]
     if not done:
         where = " and ".join(map(str, folders.values()))

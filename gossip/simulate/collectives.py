@@ -159,7 +159,11 @@ def tree(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
 
 
 def hierarchical(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
-    """Rings within hosts that leave each learner a piece, rings of equal pieces between hosts."""
+    """Rings within hosts that leave each learner a piece, rings of equal pieces between hosts.
+
+    Raises:
+        UserError: hosts with different numbers of learners.
+    """
     p = network.learners_per_host
     if n % p:
         raise UserError(

@@ -28,6 +28,9 @@ class Link:
     2 alpha. Beside that a message keeps the processor of each of its ends busy for o + M h seconds,
     in which it computes nothing (`Network.handling`).
 
+    Raises:
+        UserError: a number that no link can have, or an unknown `shared_by` or `duplex`.
+
     References: Hockney, "The communication challenge for MPP", 1994 (alpha and beta); Alexandrov
     et al., "LogGP", SPAA 1995; Mathis et al., "The macroscopic behavior of the TCP congestion
     avoidance algorithm", 1997 (loss).
@@ -122,6 +125,9 @@ class Network:
 
     Messages of one class share the bandwidth of their unit; those of different classes do not
     slow each other, since what limits them lies in different places.
+
+    Raises:
+        UserError: a number that no network can have.
     """
 
     name: str

@@ -56,7 +56,11 @@ def dataset(config: Config) -> Dataset:
 
 
 def check_batch(task: Task, size: int) -> None:
-    """Refuse batches from which BatchNorm cannot take a variance."""
+    """Refuse batches from which BatchNorm cannot take a variance.
+
+    Raises:
+        UserError: a gradient of such a batch cannot be taken.
+    """
     if not task.looks_at_batch:
         return
     inputs, labels = task.train.batch(np.zeros((1, size), dtype=np.int64))
@@ -70,7 +74,11 @@ def check_batch(task: Task, size: int) -> None:
 
 
 def check_curvature(task: Task) -> None:
-    """Refuse a monitor that needs second derivatives where the model's loss has none."""
+    """Refuse a monitor that needs second derivatives where the model's loss has none.
+
+    Raises:
+        UserError: it has none.
+    """
     try:
         task.check_curvature()
     # As above.

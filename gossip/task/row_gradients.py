@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from gossip.errors import said
-from gossip.task import perceptrons
+from gossip.task import likeness, perceptrons
 from gossip.task.derivatives import gradients
 from gossip.task.layers import NORM, layer_squares
 from gossip.task.likeness import ROUNDINGS
@@ -214,15 +214,12 @@ class RowGradients:
 
         Of a layer that has no gradient but by rounding, to the rounding of the others.
         """
-        eps = torch.finfo(found.dtype).eps
         for row, own, batch, wanted in zip(rows, found, inputs, labels, strict=True):
             expected, _ = self.of_row(row, batch, wanted, exact=True)
-            rounding = ROUNDINGS * eps * float(expected.abs().max())
-            for layer in self.model.layers:
-                one, other = (each[layer.start : layer.stop] for each in (own, expected))
-                tolerance = eps**0.5 * float(other.abs().max()) + rounding
-                if not torch.allclose(one, other, rtol=0, atol=tolerance, equal_nan=True):
-                    return False
+            rounding = ROUNDINGS * torch.finfo(found.dtype).eps * float(expected.abs().max())
+            parts = (slice(layer.start, layer.stop) for layer in self.model.layers)
+            if not all(likeness.alike(own[p], expected[p], rounding) for p in parts):
+                return False
         return True
 
     def _compiled(self, loss: NamedLoss) -> NamedLoss:

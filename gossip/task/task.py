@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, one_of
+from gossip.task import statistics
 from gossip.task.building import cannot_take, converted, made, refuse_unlike
 from gossip.task.hessians import hessian_vectors
-from gossip.task.layers import NORM, layers
+from gossip.task.layers import layers
 from gossip.task.likeness import unlike
 from gossip.task.loss import OfLogits, cross_entropy, total
 from gossip.task.numerics import PLAIN, Numerics
@@ -20,7 +21,7 @@ from gossip.task.overrun import spared
 from gossip.task.parameters import coordinates
 from gossip.task.row_gradients import LOOP, VMAP, Gradients, RowGradients
 from gossip.task.row_model import RowModel
-from gossip.task.samples import RECALIBRATION_CHUNK, Samples, chunks
+from gossip.task.samples import Samples, chunks
 from gossip.task.trial import NEEDED, SAMPLES, SEED, conduct
 
 
@@ -275,45 +276,12 @@ class Task:
         return self._variances[samples]
 
     def average_buffers(self, buffers: Tensor, comm: Communicator) -> Tensor:
-        """Running statistics [b] of all learners pooled: means, and variances as E[x^2] - E[x]^2.
-
-        Args:
-            buffers: of the hosted learners, [local, b].
-            comm: collective.
-        """
-        moments = buffers.double().clone()
-        pairs = list(zip(self._model.buffers[::2], self._model.buffers[1::2], strict=True))
-        for mean, var in pairs:
-            moments[:, var.start : var.stop] += moments[:, mean.start : mean.stop].square()
-        pooled = comm.mean(moments)
-        for mean, var in pairs:
-            pooled[var.start : var.stop] -= pooled[mean.start : mean.stop].square()
-        return pooled.to(self.dtype)
+        """Running statistics [b] of all learners pooled, from [local, b]. Collective."""
+        return statistics.pooled(self._model, buffers, comm)
 
     def recalibrated(self, row: Tensor, samples: Samples, indices: np.ndarray) -> Tensor:
-        """Running statistics [b] that belong to the weights `row` [d].
-
-        The mean over chunks of the given samples of each chunk's mean and unbiased variance, as
-        in one pass over them with momentum 1/k: averaged weights make each learner's own
-        statistics invalid.
-        """
-        total, count = torch.zeros_like(self._model.first_buffers, dtype=torch.float64), 0
-        momenta = {m: m.momentum for m in self._model.module.modules() if isinstance(m, NORM)}
-        for module in momenta:
-            module.momentum = 1.0
-        try:
-            with torch.no_grad(), self._model.drawing_nothing():
-                parameters = self._model.parameters(row)
-                for inputs, _ in chunks(samples, indices, RECALIBRATION_CHUNK):
-                    own = self.init_buffers(1)[0]
-                    tensors = parameters | self._model.named_buffers(own)
-                    self._model.logits(tensors, inputs)
-                    total += own
-                    count += 1
-        finally:
-            for module, momentum in momenta.items():
-                module.momentum = momentum
-        return (total / count).to(self.dtype)
+        """Running statistics [b] of weights `row` [d] on the given samples, in their chunks."""
+        return statistics.recalibrated(self._model, row, samples, indices)
 
     def _refuse_hidden_weights(
         self, seed: int, inputs: Tensor, labels: Tensor, expected: dict[str, Tensor]

@@ -20,6 +20,7 @@ from gossip.storage import folder as run_folder
 from gossip.storage.lock import locked
 from gossip.trace import Trace, column, load
 from gossip.trackers import TRACKERS, Tracking, close_all, facts_of
+from gossip.wrapper.as_config import as_config
 from gossip.wrapper.measuring import ScriptMonitor
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
@@ -194,37 +195,12 @@ class Recording:
         self._facts = {**run_folder.provenance(), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         keep = int((column(load(self.path), "step") < t).sum()) if t else 0
         if not t:
-            run_folder.write_config(self.path, self._tables())
+            config = as_config(self._model, self._monitor.level, self._every, self._facts)
+            run_folder.write_config(self.path, config)
         (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
         self._trace = Trace(self.path, columns, keep=keep)
         about = facts_of(self.path, run_folder.read_config(self.path))
         self._trackers = [Tracking(name, about) for name in self._log]
-
-    def _tables(self) -> dict[str, Any]:
-        """What is known of the loop, in the words of a config."""
-        exchange, dtype = self._model._exchange, self._weights.like[0].dtype
-        known = {torch.float32: {"dtype": "float32"}, torch.float64: {"dtype": "float64"}}
-        return {
-            "algorithm": self._model._algorithm,
-            "gossip": {
-                "learners": self._comm.n,
-                "topology": exchange.topology.name,
-                **self._of_the_method(),
-            },
-            **({"model": known[dtype]} if dtype in known else {}),
-            "monitoring": {
-                **({"monitor": self._monitor.level} if self._monitor.level else {}),
-                "monitor_every": self._every,
-            },
-            "record": {**self._facts, "script": True, "module": type(self._model.module).__name__},
-        }
-
-    def _of_the_method(self) -> dict[str, Any]:
-        """The order of averaging, which is dpsgd's, or another method's options."""
-        if self._model._algorithm != "dpsgd":
-            return {"algorithm_options": [f"{k}={v}" for k, v in self._model._options.items()]}
-        order = "atc" if self._rounds.order.collective_end else "awc"
-        return {"order": order, "mix_every": self._model._exchange.mix_every}
 
     def _measure(self) -> None:
         """Measure the step that was copied, if one was. Collective."""

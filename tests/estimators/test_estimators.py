@@ -252,7 +252,7 @@ def test_samples_are_drawn_to_be_measured_only_where_a_share_of_them_is(
         drawn.extend([address] if address[0] == PROBE else [])
         return generator(seed, *address)
 
-    monkeypatch.setattr("gossip.estimators.net.generator", counted)
+    monkeypatch.setattr("gossip.estimators.updates.generator", counted)
     net = DampedRegressor(Linear, nn.MSELoss, torch.optim.SGD, lr=0.0, max_epochs=1)
     options = {"batch_size__initial": 9, "batch_size__dwell": 1, "batch_size__wait": 0}
     options |= {} if share is None else {"batch_size__share": share}

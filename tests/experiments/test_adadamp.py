@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from experiments.adadamp import claims, command, facts, page, plan
-from experiments.adadamp.groups import Measured, difference, error_at, first_at
+from experiments.adadamp.groups import Measured, error_at, first_at
 from experiments.adadamp.methods import BASELINE, METHODS, SCHEDULES, linear, updates
 from experiments.adadamp.rows import Point, Row, read
 from experiments.adadamp.size import FULL, IMAGES, SMOKE, SMOKE_IMAGES, Size
 from experiments.adadamp.workers import Wait
+from experiments.common.pairs import difference
 from experiments.common.scale import smoke
 from gossip.config import Config
 from gossip.damping import PadaDamp, planned
