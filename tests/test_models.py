@@ -224,12 +224,12 @@ def test_a_bidirectional_lstm_sees_its_whole_window_and_each_sample_by_itself(fi
         assert differs.tolist() == [first == 0, first == 1]
 
 
-@pytest.mark.parametrize("side", [32, 8])
+@pytest.mark.parametrize(("side", "stride"), [(32, 1), (32, 2), (8, 1)])
 @pytest.mark.parametrize(("name", "added"), [("mobilenet", 10), ("efficientnet", 9)])
 def test_inverted_residuals_halve_images_to_two_pixels_and_add_where_shapes_agree(
-    name, added, side
+    name, added, side, stride
 ):
-    model, sides = MODELS[name]((3, side, side), 10, width=8), []
+    model, sides = MODELS[name]((3, side, side), 10, width=8, stride=stride), []
     blocks = [m for m in model if isinstance(m, InvertedResidual)]
     for block in blocks:
         block.register_forward_hook(lambda block, x, y: sides.append((block, *x, y)))

@@ -10,6 +10,7 @@ from gossip.errors import UserError
 from gossip.models import lenet, mlp, softmax
 from gossip.task import Task
 from gossip.task.layers import Layer, layer_squares
+from gossip.task.likeness import unlike
 from gossip.task.samples import CHUNK
 from tests.problems import ArraySamples, digits_task
 
@@ -46,6 +47,14 @@ def test_vmap_loop_and_plain_gradients_agree(name):
     loss.backward()
     plain = torch.cat([p.grad.reshape(-1) for p in model.parameters()])
     torch.testing.assert_close(together[2], plain, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("bias", "named"), [(-1e-16, []), (1e-9, ["bias"]), (None, [])])
+def test_what_is_zero_but_for_rounding_is_no_gradient_of_another_kind(bias, named):
+    one = {"weight": torch.tensor([1.0]).double(), "bias": torch.tensor([2e-16]).double()}
+    other = {"weight": one["weight"] * (1 + 1e-12)}
+    other |= {} if bias is None else {"bias": torch.tensor([bias]).double()}
+    assert unlike(one, other) == named
 
 
 class Words(nn.Module):

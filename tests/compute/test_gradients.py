@@ -15,6 +15,7 @@ from gossip.config.compute import Compute
 from gossip.errors import UserError
 from gossip.models.convolutional import cnn
 from gossip.models.deep import vgg
+from gossip.models.inverted import efficientnet
 from gossip.study import algorithm, prepare
 from gossip.study.step_gradient import of_steps
 from gossip.task import Gradients, Task, cuda_graphs
@@ -191,7 +192,11 @@ def test_options_without_effect_are_noted():
 
 @pytest.mark.parametrize(
     ("build", "shape"),
-    [(partial(cnn, batch_norm=True), (8, 8)), (partial(vgg, width=2), (3, 8, 8))],
+    [
+        (partial(cnn, batch_norm=True), (8, 8)),
+        (partial(vgg, width=2), (3, 8, 8)),
+        (partial(efficientnet, width=2), (3, 8, 8)),
+    ],
 )
 def test_the_memory_format_of_images_changes_nothing_but_rounding(build, shape):
     """Of inputs with channels and without; rows and gradients stay row-major."""

@@ -1,8 +1,10 @@
 import pytest
+import torch
 
 from gossip.data import UnavailableError
 from gossip.data.__main__ import main
 from gossip.data.sources import DATASETS
+from gossip.models import MODELS
 
 
 @pytest.fixture
@@ -38,6 +40,21 @@ def test_fetch_prints_the_names_and_nothing_else(command, tiny):
         "now: python -m gossip.run --dataset tiny-data",
         "now: python -m gossip.run --dataset digits",
     ]
+
+
+def test_fetch_says_which_model_to_begin_with(command, tiny, monkeypatch):
+    from dataclasses import replace
+
+    monkeypatch.setitem(DATASETS, "tiny-data", replace(DATASETS["tiny-data"], model="lenet"))
+    _, _, err = command("fetch", "tiny-data")
+    assert err.endswith("now: python -m gossip.run --dataset tiny-data --model lenet\n")
+
+
+@pytest.mark.parametrize("name", [name for name, source in DATASETS.items() if source.model])
+def test_the_model_to_begin_with_takes_the_shape_of_the_data(name):
+    source = DATASETS[name]
+    with torch.device("meta"):
+        MODELS[source.model](source.input_shape, 3)
 
 
 def test_what_cannot_be_had_is_one_sentence_and_code_2(command, broken):

@@ -37,6 +37,17 @@ def test_named_members_are_read_in_the_order_asked_for():
     assert packages.zip_member(wheel("p/a", b"1"), "p/a") == b"1"
 
 
+def test_all_regular_files_of_one_ending_are_read_by_name():
+    archive = tarball(("./p/a.wav", b"1"), ("p/b.gz", b"2"), ("p/c.wav", "a.wav"))
+    assert packages.tar_files(archive, ".wav") == {"./p/a.wav": b"1"}
+    with pytest.raises(CorruptDataError, match=r"no \.mp3 file in the package"):
+        packages.tar_files(archive, ".mp3")
+    with pytest.raises(CorruptDataError, match="torn"):
+        packages.tar_files(b"0" * 3000, ".wav")
+    with pytest.raises(CorruptDataError, match="larger than 0 bytes"):
+        packages.tar_files(archive, ".wav", 0)
+
+
 def test_members_that_point_out_of_the_archive_go_nowhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     archive = tarball(("../evil", b"1"), ("/tmp/evil", b"2"), ("p/a", b"3"))
