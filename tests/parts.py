@@ -45,7 +45,10 @@ LANES = 2
 what they have killed; all of them beside others leave no core idle."""
 COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
-"""The files with tests for 16 processes, each of which would import the others for nothing."""
+"""The files with tests for 16 processes, each of which would collect the others for nothing."""
+STARTED = 2
+"""Processes up to which a job's are started one by one, and not forked from one with all imports:
+`tests.mpi.forked` says what that costs, and what it leaves to jobs that are started."""
 POLITE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
 """Processes that wait give their core away, also where there are cores for all of a job: others
 want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53. A few fault tests start
@@ -122,8 +125,19 @@ def ignored(*places: str) -> list[str]:
 
 def mpi(n: int, *arguments: str, files: tuple[str, ...] = ("tests/mpi",)) -> tuple[str, ...]:
     """tests/mpi in n processes of one job; 16 share however few cores there are."""
-    launch = (sys.executable, "-m", "gossip.launch", "-n", str(n), "--module", "pytest")
-    return (*launch, "--", "--with-mpi", "-p", "no:cacheprovider", *files, *arguments)
+    launch = ("gossip.launch", "-n", str(n), "--module", "pytest", "--")
+    forked = ("tests.mpi.forked", str(n))
+    start = launch if n <= STARTED else forked
+    return (
+        sys.executable,
+        "-m",
+        *start,
+        "--with-mpi",
+        "-p",
+        "no:cacheprovider",
+        *files,
+        *arguments,
+    )
 
 
 def openmpi(n: int, *arguments: str) -> tuple[str, ...]:
