@@ -48,7 +48,7 @@ MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 """The files with tests for 16 processes, each of which would collect the others for nothing."""
 STARTED = 2
 """Processes up to which a job's are started one by one, and not forked from one with all imports:
-`tests.mpi.forked` says what that costs, and what it leaves to jobs that are started."""
+`tests.forked` says what that leaves to jobs that are started."""
 POLITE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
 """Processes that wait give their core away, also where there are cores for all of a job: others
 want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53. A few fault tests start

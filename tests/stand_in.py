@@ -1,6 +1,6 @@
-"""The process that mpirun starts in place of one of pytest's: it has that forked, and dies with it.
+"""What mpirun starts in place of a process of a job: it has that forked, and ends as it does.
 
-Usage: stand_in.py SOCKET [ARGUMENTS of pytest]; see `tests.mpi.forked`, which listens there.
+Usage: stand_in.py SOCKET [WORDS for that process]; see `tests.forked`, which listens there.
 """
 
 import contextlib
