@@ -152,10 +152,13 @@ def program(deed: str = NEVER) -> tuple[str, list[str]]:
     MPICH's jobs are forked; those of the second MPI, and of the tests that do not ask here, are
     started.
     """
-    if not MPICH:
-        return "tests.faults.deeds", [deed]
+    return stand_in(deed) if MPICH else ("tests.faults.deeds", [deed])
+
+
+def stand_in(*words: str) -> tuple[str, list[str]]:
+    """The module, and its words, that stands in for a deed in gossip.run, or for a script."""
     assert nursery().poll() is None
-    return "tests.stand_in", [str(meeting()), deed]
+    return "tests.stand_in", [str(meeting()), *words]
 
 
 def summary(out: Path) -> dict:

@@ -7,6 +7,7 @@ stdout. What stands in for the processes of jobs asks at the socket LISTENER; se
 
 import json
 import os
+import runpy
 import socket
 import sys
 import traceback
@@ -92,7 +93,13 @@ def main() -> int:
     if order is None:
         return 0
     take_place(order)
-    return deeds.main(order.words)
+    sys.argv = order.words
+    name = sys.argv[0]
+    if not name.endswith(".py"):
+        return deeds.main(order.words)
+    sys.path.insert(0, str(Path(name).parent))
+    runpy.run_path(name, run_name="__main__")
+    return 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import torch
 from gossip.data import cache
 from gossip.launch import mpirun as launch
 from gossip.report.runs import load_runs
+from tests.start import CHECKOUT
 from tests.wrapper.on_two import BREAK, HEAD
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ MNIST = next((name for name in ("mnist-5k", "mnist") if cache.is_cached(name)), 
 
 def output(*command: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
-    environment = {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**clean, "PYTHONPATH": CHECKOUT, "OMP_NUM_THREADS": "1"}
     if command[0] != sys.executable:
         environment = launch.environment_for(launch.kind_of(command[0]), environment)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
