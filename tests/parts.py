@@ -202,9 +202,10 @@ def followed(turn: Turn, process: "subprocess.Popen[str]") -> tuple[int, float, 
     watchdog.start()
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            turn.lines.put(line)
-            last = line if COUNTS.search(line) else last
+        with process.stdout:
+            for line in process.stdout:
+                turn.lines.put(line)
+                last = line if COUNTS.search(line) else last
         _, status, used = os.wait4(process.pid, 0)  # `wait` does not tell what it has used
         process.returncode = os.waitstatus_to_exitcode(status)
     finally:
