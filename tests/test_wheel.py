@@ -14,7 +14,6 @@ import pytest
 
 import gossip
 from gossip import trace
-from tests.start import WHOLE
 
 ROOT = Path(__file__).parents[1]
 CASE = ["--dataset", "digits", "--steps", "3", "--learners", "4", "--algorithm", "dpsgd"]
@@ -48,9 +47,8 @@ def installed(wheel, tmp_path_factory):
 
 
 def done(*command, cwd):
-    """The finished process, which must have ended well, and to which this checkout is unknown."""
+    """The finished process, which must have ended well, and to which our PYTHONPATH is unknown."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    environment |= {"PYTHONPATH": WHOLE}
     process = subprocess.run(
         list(map(str, command)),
         cwd=cwd,

@@ -20,7 +20,7 @@ import pytest
 
 from gossip.launch import mpirun as launch
 from tests.machine import patience
-from tests.start import PYTHONPATH
+from tests.start import CHECKOUT, PYTHONPATH
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
 NEED_MPI = [
@@ -32,7 +32,7 @@ NEED_MPI = [
 
 ROOT = Path(__file__).parents[2]
 AS_USERS = {
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": CHECKOUT,
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": None,
     "OMPI_MCA_mpi_yield_when_idle": None,
 }
