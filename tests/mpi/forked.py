@@ -18,15 +18,18 @@ from tests.forked import serve, take_place
 
 
 def imports() -> None:
-    """What tests/mpi imports and pytest does not rewrite, but for MPI."""
+    """What tests/mpi imports, but for the tests themselves and MPI."""
+    import hypothesis.strategies
     import torch
+    from torch.distributed import fsdp
 
     from gossip import Gossip, run
+    from gossip.comm.transports import gloo
     from tests import fits, problems
     from tests.rates import cases
 
     torch.optim.SGD([torch.zeros(1)])  # imports much on its own
-    assert all((Gossip, run, fits, problems, cases))
+    assert all((hypothesis, fsdp, Gossip, run, gloo, fits, problems, cases))
 
 
 def main(processes: str, words: list[str]) -> int:
@@ -44,7 +47,8 @@ def main(processes: str, words: list[str]) -> int:
     if order is not None:
         job.returncode = 0  # it is not this process's to wait for
         take_place(order)
-        return pytest.main(order.words)
+        # Hypothesis is a plugin, whose assertions pytest would rewrite.
+        return pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *order.words])
     shutil.rmtree(folder)
     return job.returncode
 
