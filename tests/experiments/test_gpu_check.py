@@ -280,7 +280,10 @@ def here(words, seconds, log, environment) -> Ended:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The driver with a part of two processes, and one that cannot be run here."""
+    """The driver with a part of two processes, and one that cannot be run here.
+
+    Some 10 s: the processes of the part, and of the probe before it, import torch.
+    """
     path = tmp_path_factory.mktemp("gpu-check")
     options = ["--device", "cpu", "--backend", "gloo", "--smoke", "--out", str(path)]
     with pytest.MonkeyPatch.context() as patch:

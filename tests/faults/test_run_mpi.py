@@ -64,6 +64,7 @@ def mistake(ended: Ended) -> str:
 
 
 def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
+    """As users have it: with all of torch, and pictures."""
     out = tmp_path / "out"
     command = [*LAUNCH, "2", *OPTIONS, "--steps", "20", "--out", str(out)]
     ended = start_command(command, **AS_USERS).end(START_SECONDS)
@@ -77,6 +78,7 @@ def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
 
 
 def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
+    """As users have it, so over 10 s: all of torch, a thousand steps, and its picture."""
     out = tmp_path / "out"
     job = start_command([*LAUNCH, "2", *OPTIONS, *LONG, "--out", str(out)], **AS_USERS)
     wait_for(job, lambda: has_rows(out / "ssgd"))

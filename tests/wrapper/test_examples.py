@@ -52,7 +52,10 @@ WITH_FOLDER = "lightning_module.py", "frameworks.py"
 
 @pytest.fixture(scope="module")
 def on_two(tmp_path_factory) -> dict[str, str]:
-    """What each script has said that two processes of one mpirun ran, one after the other."""
+    """What each script has said that two processes of one mpirun ran, one after the other.
+
+    Over 10 s: both import Lightning, transformers and accelerate, and train six times and more.
+    """
     folder = str(tmp_path_factory.mktemp("frameworks"))
     words = []
     for name, (arguments, libraries) in ON_TWO.items():
@@ -140,6 +143,7 @@ def test_a_compiled_loop_learns():
 @pytest.mark.slow
 @pytest.mark.skipif(not installed("skorch"), reason="skorch is not installed")
 def test_a_grid_search_in_two_processes_over_batches_that_grow(alone, tmp_path):
+    """Some 10 s: joblib's two processes import torch and skorch, and fit 12 models."""
     from joblib.externals.loky import get_reusable_executor
 
     picture = tmp_path / "schedule.png"

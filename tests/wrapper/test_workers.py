@@ -48,6 +48,7 @@ SCRIPT = """
 @pytest.mark.timeout(300)  # a worker imports torch anew
 @pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
 def test_workers_of_a_data_loader_give_the_same_weights_however_they_start(tmp_path):
+    """Some 10 s: two processes import torch, and so do the two workers of each, not forked."""
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))
     mpirun = launch.find_mpirun()
