@@ -12,6 +12,11 @@ import pytest
 from hypothesis import settings
 
 from tests.machine import SPARE, slowness
+from tests.start import WHOLE
+
+# Programs that tests start with no PYTHONPATH of their own. Workers of xdist inherit it.
+if WHOLE not in (paths := os.environ.get("PYTHONPATH", "")):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (WHOLE, paths)))
 
 # What is imported and collected stays: to look through it for garbage takes a tenth of its time.
 gc.disable()

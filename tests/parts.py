@@ -1,7 +1,9 @@
-"""Runs the parts of the tests one after the other: `python -m tests.parts [PART ...] [-- PYTEST]`.
+"""Runs the parts of the tests, two at a time: `python -m tests.parts [PART ...] [-- PYTEST]`.
 
 Each part is a process of its own (those under MPI are jobs), so one that crashes, or that MPI
-aborts, hides no other. The table at the end says what came of each, and how long it took.
+aborts, hides no other. What they print comes in their order, none among another's lines. The table
+at the end says what came of each, and how long it took: CPU seconds, which are the same beside
+another part, and seconds by the clock, which are not.
 
 What `make test` runs proves each statement once, and once more wherever another backend, number of
 processes or MPI could make a difference: tests/mpi covers all pairs of what its cases are made of
@@ -16,8 +18,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 
 from tests.machine import patience
 
@@ -36,9 +40,15 @@ NOT_QUICK = (
 """What `--quick` leaves to who works on it: it has the mathematics of the methods and the runs."""
 BESIDE = ("-n", "3", "--dist", "worksteal")
 """Jobs that wait, or are waited for, most of the time: three beside each other fill two cores."""
+LANES = 2
+"""Parts at a time. Those under MPI wait half of their time for one process of theirs, faults for
+what they have killed; all of them beside others leave no core idle."""
 COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
-"""The files with tests for 16 processes, each of which would import the others for nothing."""
+"""The files with tests for 16 processes, each of which would collect the others for nothing."""
+STARTED = 2
+"""Processes up to which a job's are started one by one, and not forked from one with all imports:
+`tests.forked` says what that leaves to jobs that are started."""
 POLITE = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
 """Processes that wait give their core away, also where there are cores for all of a job: others
 want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53. A few fault tests start
@@ -64,6 +74,8 @@ class Result:
     part: Part
     code: int
     seconds: float
+    cpu_seconds: float
+    """Its processes', as far as they were waited for."""
     counts: dict[str, int]
 
     @property
@@ -72,8 +84,22 @@ class Result:
         return self.code != 0
 
 
+@dataclass
+class Turn:
+    """A part's turn, which comes, goes on or is over."""
+
+    part: Part
+    lines: "SimpleQueue[str | None]" = field(default_factory=SimpleQueue)
+    """What it has printed and nobody has read; None is its end."""
+    process: "subprocess.Popen[str] | None" = None
+
+
 def parts(*, thorough: bool = False) -> list[Part]:
-    """All parts, in their order; `thorough` with every case of the jobs of 2 to 4 processes."""
+    """All parts; `thorough` with every case of the jobs of 2 to 4 processes.
+
+    Those that wait most run beside the longest, and the short ones last, so that both lanes end
+    together.
+    """
     share = () if thorough else (COVERING,)
     return [
         Part(
@@ -82,12 +108,13 @@ def parts(*, thorough: bool = False) -> list[Part]:
             quick=True,
         ),
         Part("faults", pytest("tests/faults", *BESIDE)),
-        Part("MPI, 1 process", mpi(1, COVERING)),
-        *(Part(f"MPI, {n} processes", mpi(n, *share)) for n in (2, 3, 4)),
-        Part("MPI, 16 processes", mpi(16, COVERING, files=MANY)),
-        Part("Open MPI, 2 processes", openmpi(2, *share)),
-        Part("Open MPI, 4 processes", openmpi(4, *(share or WITHOUT_GLOO))),
         Part("Open MPI, faults", openmpi_faults()),
+        Part("MPI, 16 processes", mpi(16, COVERING, files=MANY)),
+        *(Part(f"MPI, {n} processes", mpi(n, *share)) for n in (4, 3)),
+        Part("Open MPI, 4 processes", openmpi(4, *(share or WITHOUT_GLOO))),
+        Part("MPI, 2 processes", mpi(2, *share)),
+        Part("Open MPI, 2 processes", openmpi(2, *share)),
+        Part("MPI, 1 process", mpi(1, COVERING)),
     ]
 
 
@@ -103,8 +130,19 @@ def ignored(*places: str) -> list[str]:
 
 def mpi(n: int, *arguments: str, files: tuple[str, ...] = ("tests/mpi",)) -> tuple[str, ...]:
     """tests/mpi in n processes of one job; 16 share however few cores there are."""
-    launch = (sys.executable, "-m", "gossip.launch", "-n", str(n), "--module", "pytest")
-    return (*launch, "--", "--with-mpi", "-p", "no:cacheprovider", *files, *arguments)
+    launch = ("gossip.launch", "-n", str(n), "--module", "pytest", "--")
+    forked = ("tests.mpi.forked", str(n))
+    start = launch if n <= STARTED else forked
+    return (
+        sys.executable,
+        "-m",
+        *start,
+        "--with-mpi",
+        "-p",
+        "no:cacheprovider",
+        *files,
+        *arguments,
+    )
 
 
 def openmpi(n: int, *arguments: str) -> tuple[str, ...]:
@@ -120,55 +158,85 @@ def openmpi_faults() -> tuple[str, ...]:
     return (str(OPENMPI), "-m", "pytest", "tests/faults", *marks, ignore, *BESIDE)
 
 
-def run(part: Part, more: list[str]) -> Result:
-    """Run a part to its end, showing what it prints."""
-    print(f"\n== {part.name}: {' '.join(part.command)}", flush=True)
-    begun = time.monotonic()
-    process = subprocess.Popen(
-        [*part.command, *more],
-        cwd=ROOT,
-        env=POLITE | os.environ,
-        stdout=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
+def run_all(chosen: list[Part], more: list[str]) -> list[Result]:
+    """Run parts, `LANES` at a time, and print what they do; of a Ctrl-C each hears, too."""
+    turns = [Turn(part) for part in chosen]
+    with ThreadPoolExecutor(LANES) as lanes:
+        ended = [lanes.submit(run, turn, more) for turn in turns]
+        try:
+            for turn in turns:
+                for line in iter(turn.lines.get, None):
+                    print(line, end="", flush=True)
+        except KeyboardInterrupt:
+            lanes.shutdown(wait=False, cancel_futures=True)
+            for turn in turns:
+                if turn.process and turn.process.returncode is None:
+                    os.kill(turn.process.pid, signal.SIGINT)
+            print("\nCtrl-C: parts that were going on count as failed", flush=True)
+    return [turn.result() for turn in ended if not turn.cancelled()]
+
+
+def run(turn: Turn, more: list[str]) -> Result:
+    """Run a part to its end."""
+    part, begun = turn.part, time.monotonic()
+    turn.lines.put(f"\n== {part.name}: {' '.join(part.command)}\n")
+    try:
+        turn.process = subprocess.Popen(
+            [*part.command, *more],
+            cwd=ROOT,
+            env=POLITE | os.environ,
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        code, cpu_seconds, last = followed(turn, turn.process)
+    except OSError as error:
+        turn.lines.put(f"{part.name}: {error}\n")
+        code, cpu_seconds, last = os.EX_UNAVAILABLE, 0.0, ""
+    finally:
+        turn.lines.put(None)
+    counts = {kind: int(number) for number, kind in COUNTS.findall(last)}
+    return Result(part, code, time.monotonic() - begun, cpu_seconds, counts)
+
+
+def followed(turn: Turn, process: "subprocess.Popen[str]") -> tuple[int, float, str]:
+    """A process's exit code, CPU seconds and last line with counts, when it has ended."""
     last, limit = "", patience(LIMIT_SECONDS)
-    watchdog = threading.Timer(limit, stop, [process, part, limit])
+    watchdog = threading.Timer(limit, stop, [turn, process, limit])
     watchdog.daemon = True
     watchdog.start()
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            last = line if COUNTS.search(line) else last
-        code = process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-        raise
+        with process.stdout:
+            for line in process.stdout:
+                turn.lines.put(line)
+                last = line if COUNTS.search(line) else last
+        _, status, used = os.wait4(process.pid, 0)  # `wait` does not tell what it has used
+        process.returncode = os.waitstatus_to_exitcode(status)
     finally:
         watchdog.cancel()
-    counts = {kind: int(number) for number, kind in COUNTS.findall(last)}
-    return Result(part, code, time.monotonic() - begun, counts)
+    return process.returncode, used.ru_utime + used.ru_stime, last
 
 
-def stop(process: "subprocess.Popen[str]", part: Part, seconds: float) -> None:
+def stop(turn: Turn, process: "subprocess.Popen[str]", seconds: float) -> None:
     """End a part that hangs, so that those behind it are run all the same."""
-    print(f"\n{part.name}: still running after {seconds:.0f} s, it is ended", flush=True)
-    process.terminate()
-    time.sleep(10)
-    process.kill()
+    turn.lines.put(f"\n{turn.part.name}: still running after {seconds:.0f} s, it is ended\n")
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is None:
+            os.kill(process.pid, signum)
+        time.sleep(10)
 
 
-def show(results: list[Result]) -> None:
+def show(results: list[Result], seconds: float) -> None:
     """The table of all parts, and what they sum up to."""
-    print()
+    print(f"\n{'':<24} {'CPU s':>6} {'s':>6}")
     for result in results:
         counts = ", ".join(f"{number} {kind}" for kind, number in result.counts.items())
         word = f"FAILED (exit code {result.code})" if result.failed else "ok"
-        print(f"{result.part.name:<24} {result.seconds:6.0f} s  {word:<24} {counts}")
-    total = sum(result.seconds for result in results)
-    print(f"{'all':<24} {total:6.0f} s")
+        times = f"{result.cpu_seconds:6.0f} {result.seconds:6.0f}"
+        print(f"{result.part.name:<24} {times}  {word:<24} {counts}")
+    total = sum(result.cpu_seconds for result in results)
+    print(f"{'all':<24} {total:6.0f} {seconds:6.0f}")
     passed = sum(result.counts.get("passed", 0) for result in results)
     failed = sum(
         max(int(r.failed), r.counts.get("failed", 0) + r.counts.get("error", 0)) for r in results
@@ -197,13 +265,10 @@ def main() -> int:
         and (not options.part or any(part.name.startswith(name) for name in options.part))
     ]
     extra = [*(["-m", SLOW, *ignored(*NOT_QUICK)] if options.quick else []), *more]
-    results: list[Result] = []
-    try:
-        for part in chosen:
-            results.append(run(part, extra))
-    finally:
-        show(results)
-    return int(any(result.failed for result in results))
+    begun = time.monotonic()
+    results = run_all(chosen, extra)
+    show(results, time.monotonic() - begun)
+    return int(len(results) < len(chosen) or any(result.failed for result in results))
 
 
 if __name__ == "__main__":

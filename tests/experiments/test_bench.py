@@ -195,7 +195,10 @@ def test_peak_memory_is_that_of_the_program_and_not_of_what_it_was_forked_from(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Everything, once: in this process, in others, and two under mpirun."""
+    """Everything, once: in this process, in others, and two under mpirun.
+
+    Over 10 s: the others import torch, those under mpirun its rivals, too.
+    """
     path = tmp_path_factory.mktemp("bench")
     assert command.main(["--smoke", "--out", str(path)]) == 0
     return path

@@ -4,7 +4,9 @@ import csv
 import json
 import math
 import os
+import runpy
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from experiments.bench import rows
 from experiments.bench.overlap import COMPUTE, EXCHANGE
 from experiments.gpu_check import (
     command,
+    driver,
     equality,
     overlap,
     parts,
@@ -258,12 +261,34 @@ def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch, capsys, options,
     assert not (tmp_path / "out").exists()
 
 
+def here(words, seconds, log, environment) -> Ended:
+    """As `run`, but a part of one process is run in this one, which has its imports already."""
+    if "gossip.launch" in words:
+        return run(words, seconds, log, environment)
+    _, _, module, *options = words
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        log.open("w") as file,
+        redirect_stdout(file),
+        redirect_stderr(file),
+    ):
+        patch.setattr(sys, "argv", [module, *options])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module(module, run_name="__main__")
+    return Ended(end.value.code, 0.0, log.read_text())
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The driver with a part of two processes, and one that cannot be run here."""
+    """The driver with a part of two processes, and one that cannot be run here.
+
+    Some 10 s: the processes of the part, and of the probe before it, import torch.
+    """
     path = tmp_path_factory.mktemp("gpu-check")
     options = ["--device", "cpu", "--backend", "gloo", "--smoke", "--out", str(path)]
-    assert command.main([*options, "--only", "equality-4", "compiled"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "run", here)
+        assert command.main([*options, "--only", "equality-4", "compiled"]) == 0
     return path
 
 

@@ -1,10 +1,13 @@
 """Small runs for the fault tests: how they are started, and what must be the same in two."""
 
+import atexit
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +19,7 @@ import torch
 
 from gossip import trace
 from gossip.checkpoint import Snapshot, newest, read
-from tests.faults.jobs import ROOT, START_SECONDS, Ended
+from tests.faults.jobs import MPICH, ROOT, START_SECONDS, Ended
 from tests.machine import patience
 
 STEPS = 40
@@ -28,6 +31,8 @@ SHORT = shlex.split(
 """Of all these runs; `--steps` and `--out` are missing."""
 GIT_SECONDS = 2.0
 NUM_STEPS = ["--steps", str(STEPS)]
+NEVER = "code:1000"
+"""A deed at a call that does not come."""
 
 
 class Run:
@@ -80,9 +85,22 @@ def nursery() -> subprocess.Popen:
     """Ends with the tests: then its stdin does."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    command = [sys.executable, str(Path(__file__).with_name("nursery.py"))]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=clean, cwd=ROOT)
+    pipe, place = subprocess.PIPE, meeting()
+    place.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen(16)
+        number = listener.fileno()
+        command = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(number)]
+        atexit.register(place.unlink)
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, env=clean, cwd=ROOT, pass_fds=[number]
+        )
+
+
+def meeting() -> Path:
+    """Where the processes of jobs ask the nursery to be forked."""
+    return Path(tempfile.gettempdir(), f"gossip-nursery-{os.getpid()}")
 
 
 def ask(order: dict) -> int:
@@ -121,10 +139,26 @@ def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
     return run(out.parent, "--resume", str(out), *more, deeds=deeds)
 
 
-def launch(processes: int, *options: str, deed: str = "code:1000") -> list[str]:
+def launch(processes: int, *options: str, deed: str = NEVER) -> list[str]:
     """The command of a job of which one process may do something."""
+    module, words = program(deed)
     job = [sys.executable, "-m", "gossip.launch", "-n", str(processes)]
-    return [*job, "--module", "tests.faults.deeds", "--", deed, *options]
+    return [*job, "--module", module, "--", *words, *options]
+
+
+def program(deed: str = NEVER) -> tuple[str, list[str]]:
+    """The module that mpirun starts for gossip.run with a deed, and its words before the options.
+
+    MPICH's jobs are forked; those of the second MPI, and of the tests that do not ask here, are
+    started.
+    """
+    return stand_in(deed) if MPICH else ("tests.faults.deeds", [deed])
+
+
+def stand_in(*words: str) -> tuple[str, list[str]]:
+    """The module, and its words, that stands in for a deed in gossip.run, or for a script."""
+    assert nursery().poll() is None
+    return "tests.stand_in", [str(meeting()), *words]
 
 
 def summary(out: Path) -> dict:

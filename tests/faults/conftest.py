@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import jobs
+from tests.faults.command_runs import stand_in
 
 JOB = Path(__file__).with_name("job.py")
 LAUNCH = [sys.executable, "-m", "gossip.launch", "-n"]
@@ -31,9 +32,17 @@ def start_command(tmp_path):
 
 @pytest.fixture
 def start(start_command):
-    """Starts job.py under mpirun."""
-    command = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, str(JOB)]
-    return lambda *arguments, **environment: start_command([*command, *arguments], **environment)
+    """Starts job.py under mpirun; forked, where it has torch and MPICH."""
+
+    def begun(*arguments, **environment):
+        program = [str(JOB)]
+        if jobs.MPICH and environment.get("JOB_BACKEND", "light") != "light":
+            module, words = stand_in(str(JOB))
+            program = ["-m", module, *words]
+        command = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, *program]
+        return start_command([*command, *arguments], **environment)
+
+    return begun
 
 
 @pytest.fixture

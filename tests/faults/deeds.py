@@ -101,18 +101,18 @@ def at_call(number: int, deed: Callable[[], None], function: Callable) -> Callab
     return counted
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     from gossip.comm.startup.environment import prepare_environment
 
     prepare_environment()
-    arm(sys.argv[1])
+    arm(words[0])
     from gossip.report import figures
     from gossip.run import main as run
 
     # A picture takes longer than the run.
     figures.study_figure, figures.save = (lambda runs: None), (lambda figure, path: path)
-    return run(sys.argv[2:])
+    return run(words[1:])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -20,7 +20,7 @@ import pytest
 
 from gossip.launch import mpirun as launch
 from tests.machine import patience
-from tests.start import PYTHONPATH
+from tests.start import CHECKOUT, PYTHONPATH
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
 NEED_MPI = [
@@ -32,7 +32,7 @@ NEED_MPI = [
 
 ROOT = Path(__file__).parents[2]
 AS_USERS = {
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": CHECKOUT,
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": None,
     "OMPI_MCA_mpi_yield_when_idle": None,
 }
@@ -148,12 +148,13 @@ def pid_of(job: Job, process: int) -> int:
 
 
 def left_behind(folder: Path) -> list[int]:
-    """Pids of living processes that have the folder's name in their environment."""
+    """Pids of a job's living processes: they have its folder in their environment, or are in it."""
     needle = f"JOB_FOLDER={folder}\0".encode()
     found = []
-    for proc in Path("/proc").glob("[0-9]*"):
+    for proc in Path("/proc").glob("[1-9]*"):
         try:
-            if needle in (proc / "environ").read_bytes():
+            known = needle in (proc / "environ").read_bytes()
+            if (known or (proc / "cwd").readlink() == folder) and int(proc.name) != os.getpid():
                 found.append(int(proc.name))
         except OSError:
             continue  # it has just ended

@@ -208,7 +208,10 @@ def test_a_worker_is_killed_after_the_batch_has_grown(start_command, tmp_path):
 @pytest.mark.one_mpi
 @pytest.mark.timeout(3 * LONG_SECONDS)
 def test_three_processes_are_killed_again_and_again(start_command, tmp_path, undisturbed):
-    """Each time on another phase; from wherever the run is then, fewer processes end it, too."""
+    """Each time on another phase; from wherever the run is then, fewer processes end it, too.
+
+    Over 10 s: eight jobs, of which each goes on where the one before was killed.
+    """
     out, whole = tmp_path / "run", tmp_path / "whole"
     options = [*SHORT, *NUM_STEPS, *SLOW, "--out", str(out)]
     for place, call, process in MPI_KILLS:

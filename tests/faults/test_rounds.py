@@ -19,7 +19,7 @@ PHASES = {
 }
 """Phase -> the method, and the call in which process 1 of 2 is killed: behind the first row, all
 averages are those of rounds."""
-ON_EACH_MPI = "average of a fragment"
+ON_EACH_MPI = "start of an average"
 """A collective call; a death elsewhere ends a job of the second MPI as in test_kills.py."""
 OPTIONS = shlex.split(
     "--dataset digits --batch-size 10 --learners 4 --model softmax --lr 0.1 --steps 4000"
@@ -43,8 +43,8 @@ LONG_SECONDS = 60.0
 @pytest.mark.parametrize(
     "phase",
     [
-        pytest.param(phase, marks=[] if phase == ON_EACH_MPI else pytest.mark.one_mpi)
-        for phase in PHASES
+        pytest.param(phase, marks=[] if way is PHASES[ON_EACH_MPI] else pytest.mark.one_mpi)
+        for phase, way in PHASES.items()
     ],
 )
 def test_a_kill_in_a_phase_of_a_round_ends_the_job(phase, start_command, tmp_path):

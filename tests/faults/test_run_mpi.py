@@ -12,6 +12,7 @@ import pytest
 
 from gossip import trace
 from gossip.errors import UserError
+from tests.faults.command_runs import program
 from tests.faults.jobs import (
     AS_USERS,
     KILLED,
@@ -37,6 +38,12 @@ def mpirun(*command: str) -> list[str]:
     return [MPIRUN, "-n", "2", *command]
 
 
+def forked() -> list[str]:
+    """The same command for those of which it does not matter how they have come to life."""
+    module, words = program()
+    return [sys.executable, "-m", module, *words]
+
+
 def has_rows(folder: Path) -> bool:
     with contextlib.suppress(UserError):  # not there yet, or without its head
         return trace.load(folder).num_rows > 0
@@ -57,6 +64,7 @@ def mistake(ended: Ended) -> str:
 
 
 def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
+    """As users have it: with all of torch, and pictures."""
     out = tmp_path / "out"
     command = [*LAUNCH, "2", *OPTIONS, "--steps", "20", "--out", str(out)]
     ended = start_command(command, **AS_USERS).end(START_SECONDS)
@@ -70,6 +78,7 @@ def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
 
 
 def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
+    """As users have it, so over 10 s: all of torch, a thousand steps, and its picture."""
     out = tmp_path / "out"
     job = start_command([*LAUNCH, "2", *OPTIONS, *LONG, "--out", str(out)], **AS_USERS)
     wait_for(job, lambda: has_rows(out / "ssgd"))
@@ -99,7 +108,7 @@ def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
 
 @pytest.mark.one_mpi
 def test_processes_with_different_configs_are_told_so(start_command):
-    one, other = [*RUN, *OPTIONS, "--seed", "1"], [*RUN, *OPTIONS, "--steps", "3", "--seed", "1"]
+    one, other = [*forked(), *OPTIONS], [*forked(), *OPTIONS, "--steps", "3"]
     command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
     line = mistake(start_command(command).end(START_SECONDS))
     assert "the processes disagree about config: " in line
@@ -108,14 +117,16 @@ def test_processes_with_different_configs_are_told_so(start_command):
 @pytest.mark.one_mpi
 def test_a_config_that_one_process_misses_ends_all(start_command, tmp_path):
     (tmp_path / "good.toml").write_text("steps = 3\n")
-    command = [*RUN, "--config", "good.toml", ":", "-n", "1", *RUN, "--config", "missing.toml"]
-    line = mistake(start_command([MPIRUN, "-n", "1", *command]).end(START_SECONDS))
+    one, other = ([*forked(), "--config", f"{name}.toml"] for name in ("good", "missing"))
+    command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
+    line = mistake(start_command(command).end(START_SECONDS))
     assert line.startswith("gossip.run: on process 1: cannot read the config file missing.toml")
 
 
 @pytest.mark.one_mpi
 def test_an_option_that_one_process_does_not_know_ends_all(start_command):
-    command = [MPIRUN, "-n", "1", *RUN, *OPTIONS, ":", "-n", "1", *RUN, "--learnes", "4"]
+    one, other = [*forked(), *OPTIONS], [*forked(), "--learnes", "4"]
+    command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
     ended = start_command(command).end(START_SECONDS)
     assert ended.code == 2
     assert ended.text.count("on process 1:") == 1
@@ -130,12 +141,12 @@ def test_processes_that_do_not_divide_the_learners_are_told_once(start_command):
 
 @pytest.mark.one_mpi
 def test_stacked_in_two_processes_is_told_once(start_command):
-    line = mistake(start_command(mpirun(*RUN, "--backend", "stacked")).end(START_SECONDS))
+    line = mistake(start_command(mpirun(*forked(), "--backend", "stacked")).end(START_SECONDS))
     assert "backend 'stacked' keeps all learners in one process, but 2 were started" in line
 
 
 @pytest.mark.one_mpi
 def test_help_is_printed_once(start_command):
-    ended = start_command(mpirun(*RUN, "--help")).end(START_SECONDS)
+    ended = start_command(mpirun(*forked(), "--help")).end(START_SECONDS)
     assert ended.code == 0
     assert ended.text.count("usage: python -m gossip.run") == 1

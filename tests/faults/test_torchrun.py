@@ -47,6 +47,7 @@ def _alone(monkeypatch):
 
 @pytest.mark.timeout(110)
 def test_a_run_under_torchrun_is_the_stacked_run(start_command, tmp_path):
+    """As users have it, so some 10 s: torchrun and both processes import all of torch."""
     alone, together = tmp_path / "alone", tmp_path / "together"
     module = ["-m", "--", "gossip.run", *OPTIONS, "--out"]  # torchrun has a --monitor-interval
     assert run(tmp_path, *OPTIONS, "--out", str(alone)).code == 0

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from gossip.comm.startup.launchers import Launched
+from tests.start import CHECKOUT
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "jobs" / "ray_train.py"
@@ -71,7 +72,7 @@ def test_a_worker_reports_each_epoch_and_goes_on_from_the_last(ray):
 @pytest.mark.skipif(find_spec("ray") is None, reason='no Ray here: pip install "ray[train]"')
 def test_ray_begins_all_workers_again_where_one_is_lost(tmp_path):
     """Its own cluster of this machine; each start has the variables that were recorded."""
-    more = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "RAY_AUTH_TOKEN": secrets.token_hex()}
+    more = {"PYTHONPATH": CHECKOUT, "OMP_NUM_THREADS": "1", "RAY_AUTH_TOKEN": secrets.token_hex()}
     command = [sys.executable, "-m", "tests.jobs.on_ray", str(tmp_path)]
     done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,3 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PYTHONPATH = os.pathsep.join(map(str, (HERE.parents[1], HERE)))
 """Of gossip and its tests, and of `sitecustomize.py` beside this file."""
+WHOLE = os.pathsep.join(map(str, (HERE / "whole", HERE)))
+"""Of every other program: it looks for no garbage of imports, and has all of torch."""
+CHECKOUT = os.pathsep.join((str(HERE.parents[1]), WHOLE))
+"""With gossip and its tests, for programs in another folder."""

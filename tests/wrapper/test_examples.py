@@ -17,6 +17,7 @@ import torch
 from gossip.data import cache
 from gossip.launch import mpirun as launch
 from gossip.report.runs import load_runs
+from tests.start import CHECKOUT
 from tests.wrapper.on_two import BREAK, HEAD
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ MNIST = next((name for name in ("mnist-5k", "mnist") if cache.is_cached(name)), 
 
 def output(*command: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
-    environment = {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**clean, "PYTHONPATH": CHECKOUT, "OMP_NUM_THREADS": "1"}
     if command[0] != sys.executable:
         environment = launch.environment_for(launch.kind_of(command[0]), environment)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
@@ -51,7 +52,10 @@ WITH_FOLDER = "lightning_module.py", "frameworks.py"
 
 @pytest.fixture(scope="module")
 def on_two(tmp_path_factory) -> dict[str, str]:
-    """What each script has said that two processes of one mpirun ran, one after the other."""
+    """What each script has said that two processes of one mpirun ran, one after the other.
+
+    Over 10 s: both import Lightning, transformers and accelerate, and train six times and more.
+    """
     folder = str(tmp_path_factory.mktemp("frameworks"))
     words = []
     for name, (arguments, libraries) in ON_TWO.items():
@@ -139,6 +143,7 @@ def test_a_compiled_loop_learns():
 @pytest.mark.slow
 @pytest.mark.skipif(not installed("skorch"), reason="skorch is not installed")
 def test_a_grid_search_in_two_processes_over_batches_that_grow(alone, tmp_path):
+    """Some 10 s: joblib's two processes import torch and skorch, and fit 12 models."""
     from joblib.externals.loky import get_reusable_executor
 
     picture = tmp_path / "schedule.png"

@@ -4,14 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from gossip.launch import mpirun as launch
+from tests.start import CHECKOUT
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = """
     import torch
     from torch.utils.data import DataLoader, Dataset
@@ -49,12 +48,13 @@ SCRIPT = """
 @pytest.mark.timeout(300)  # a worker imports torch anew
 @pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
 def test_workers_of_a_data_loader_give_the_same_weights_however_they_start(tmp_path):
+    """Some 10 s: two processes import torch, and so do the two workers of each, not forked."""
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))
     mpirun = launch.find_mpirun()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     environment = launch.environment_for(
-        launch.kind_of(mpirun), {**clean, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        launch.kind_of(mpirun), {**clean, "PYTHONPATH": CHECKOUT, "OMP_NUM_THREADS": "1"}
     )
     command = [mpirun, "-n", "2", sys.executable, str(script)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

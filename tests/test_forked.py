@@ -1,0 +1,69 @@
+"""What stands in for a forked process of a job ends as it does, and takes it along."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.machine import patience
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun"),
+]
+PROGRAM = """
+import sys
+from tests.mpi import forked
+forked.imports = lambda: None
+sys.exit(forked.main(sys.argv[1], sys.argv[2:]))
+"""
+TESTS = """
+import os, pathlib, signal, time
+rank = int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
+here = pathlib.Path(__file__).parent
+
+def test_each_is_where_mpirun_has_put_it():
+    assert rank in (0, 1)
+    assert pathlib.Path.cwd() != here
+    (here / f"{rank}.pid").write_text(str(os.getpid()))
+
+def test_one_dies_and_the_other_waits():
+    while not all((here / f"{r}.pid").exists() for r in (0, 1)):
+        time.sleep(0.01)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+"""
+
+
+def ended(folder: Path, *words: str) -> subprocess.CompletedProcess:
+    file = folder / "test_job.py"
+    file.write_text(TESTS)
+    bare = ["-c", os.devnull, "--rootdir", str(folder), "-p", "no:cacheprovider", str(file)]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, "2", *bare, *words],
+        env=clean,
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=patience(60),
+        check=False,
+    )
+
+
+def test_a_job_that_ends_well(tmp_path):
+    done = ended(tmp_path, "-k", "each_is_where")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("1 passed") == 2
+
+
+def test_a_job_that_loses_a_process_leaves_none(tmp_path):
+    done = ended(tmp_path)
+    assert done.returncode not in (0, 1), done.stdout + done.stderr
+    pids = {int(file.read_text()) for file in tmp_path.glob("*.pid")}
+    assert len(pids) == 2
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
