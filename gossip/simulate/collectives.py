@@ -14,7 +14,7 @@ from gossip.errors import UserError, lookup
 from gossip.simulate.network import Network
 
 
-class Stage(NamedTuple):
+class CollectiveStage(NamedTuple):
     """Messages of equal length that leave together, and who receives them waits for them."""
 
     senders: NDArray[np.integer]
@@ -38,7 +38,7 @@ class Cost:
     """Of these, those in which the busiest learner's processor is occupied with messages."""
 
 
-Stages = Callable[[int, float, Network], Iterator[Stage]]
+Stages = Callable[[int, float, Network], Iterator[CollectiveStage]]
 AllReduce = Callable[[int, float, Network], Cost]
 
 
@@ -121,13 +121,13 @@ def double_tree(n: int, row_bytes: float, network: Network) -> Cost:
     return Cost(seconds, Sent(messages, messages * row_bytes / pieces), work)
 
 
-def ring(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+def ring(n: int, row_bytes: float, network: Network) -> Iterator[CollectiveStage]:
     """2 (n - 1) rounds of pieces of M/n to the next learner, summed in the first half of them."""
     everyone = np.arange(n)
-    yield Stage(everyone, (everyone + 1) % n, row_bytes / n, 2 * (n - 1), n - 1)
+    yield CollectiveStage(everyone, (everyone + 1) % n, row_bytes / n, 2 * (n - 1), n - 1)
 
 
-def recursive_doubling(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+def recursive_doubling(n: int, row_bytes: float, network: Network) -> Iterator[CollectiveStage]:
     """log2 n exchanges of whole rows with the learner whose number differs in one bit."""
     bits = n.bit_length() - 1
     whole = 2**bits
@@ -137,7 +137,7 @@ def recursive_doubling(n: int, row_bytes: float, network: Network) -> Iterator[S
     yield from _folded(n, whole, row_bytes, first=False)
 
 
-def halving_doubling(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+def halving_doubling(n: int, row_bytes: float, network: Network) -> Iterator[CollectiveStage]:
     """Exchanges of M/2, M/4, ..., summed, and back again (Rabenseifner)."""
     bits = n.bit_length() - 1
     whole = 2**bits
@@ -147,18 +147,18 @@ def halving_doubling(n: int, row_bytes: float, network: Network) -> Iterator[Sta
     yield from _folded(n, whole, row_bytes, first=False)
 
 
-def tree(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+def tree(n: int, row_bytes: float, network: Network) -> Iterator[CollectiveStage]:
     """Sums of whole rows along a binomial tree to learner 0, and back."""
     bits = range((n - 1).bit_length())
     for bit in bits:
         senders = np.arange(2**bit, n, 2 ** (bit + 1))
-        yield Stage(senders, senders - 2**bit, row_bytes, 1, 1)
+        yield CollectiveStage(senders, senders - 2**bit, row_bytes, 1, 1)
     for bit in reversed(bits):
         receivers = np.arange(2**bit, n, 2 ** (bit + 1))
-        yield Stage(receivers - 2**bit, receivers, row_bytes, 1, 0)
+        yield CollectiveStage(receivers - 2**bit, receivers, row_bytes, 1, 0)
 
 
-def hierarchical(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+def hierarchical(n: int, row_bytes: float, network: Network) -> Iterator[CollectiveStage]:
     """Rings within hosts that leave each learner a piece, rings of equal pieces between hosts.
 
     Raises:
@@ -173,24 +173,26 @@ def hierarchical(n: int, row_bytes: float, network: Network) -> Iterator[Stage]:
     hosts, everyone = n // p, np.arange(n)
     if p > 1:
         following = everyone // p * p + (everyone + 1) % p
-        yield Stage(everyone, following, row_bytes / p, 2 * (p - 1), p - 1)
+        yield CollectiveStage(everyone, following, row_bytes / p, 2 * (p - 1), p - 1)
     if hosts > 1:
-        yield Stage(everyone, (everyone + p) % n, row_bytes / n, 2 * (hosts - 1), hosts - 1)
+        yield CollectiveStage(
+            everyone, (everyone + p) % n, row_bytes / n, 2 * (hosts - 1), hosts - 1
+        )
 
 
-def _exchange(n: int, distance: int, message: float, times: int, reduced: int) -> Stage:
+def _exchange(n: int, distance: int, message: float, times: int, reduced: int) -> CollectiveStage:
     everyone = np.arange(n)
-    return Stage(everyone, everyone ^ distance, message, times, reduced)
+    return CollectiveStage(everyone, everyone ^ distance, message, times, reduced)
 
 
-def _folded(n: int, whole: int, row_bytes: float, *, first: bool) -> Iterator[Stage]:
+def _folded(n: int, whole: int, row_bytes: float, *, first: bool) -> Iterator[CollectiveStage]:
     """Learners beyond a power of two give their rows to others, and get the sum in the end."""
     if n > whole:
         extra = np.arange(whole, n)
         if first:
-            yield Stage(extra, extra - whole, row_bytes, 1, 1)
+            yield CollectiveStage(extra, extra - whole, row_bytes, 1, 1)
         else:
-            yield Stage(extra - whole, extra, row_bytes, 1, 0)
+            yield CollectiveStage(extra - whole, extra, row_bytes, 1, 0)
 
 
 def _harmonic(m: int) -> float:

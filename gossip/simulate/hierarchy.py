@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossip.comm.costs import Sent
-from gossip.simulate.collectives import Cost, Stage, all_reduce, staged
+from gossip.simulate.collectives import CollectiveStage, Cost, all_reduce, staged
 from gossip.simulate.edges import Remembered
 from gossip.simulate.network import Network
 from gossip.simulate.setting import MixingMatrices
@@ -71,8 +71,8 @@ def hosts(mixing: MixingMatrices, row_bytes: float, network: Network) -> Hosts:
     )
 
 
-def _broadcast(p: int, row_bytes: float, network: Network) -> Iterator[Stage]:
+def _broadcast(p: int, row_bytes: float, network: Network) -> Iterator[CollectiveStage]:
     """Whole rows from learner 0 along a binomial tree."""
     for bit in reversed(range((p - 1).bit_length())):
         receivers = np.arange(2**bit, p, 2 ** (bit + 1))
-        yield Stage(receivers - 2**bit, receivers, row_bytes, 1, 0)
+        yield CollectiveStage(receivers - 2**bit, receivers, row_bytes, 1, 0)
