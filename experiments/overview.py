@@ -14,11 +14,14 @@ from experiments.adadamp import claims as adadamp
 from experiments.adadamp import page as adadamp_page
 from experiments.adadamp.size import FULL, IMAGES, studies
 from experiments.common import tables
-from experiments.common.claims import Verdict
+from experiments.common.claims import Claim, Verdict
 from experiments.common.figures import save
 from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
 from experiments.common.statistics import Criterion
+from experiments.date import claims as date
+from experiments.date import page as date_page
+from experiments.date.groups import Measured as Date
 from experiments.fight import claims as fight
 from experiments.fight import page as fight_page
 from experiments.flatness import claims as flatness
@@ -46,10 +49,8 @@ from experiments.reread import (
     ssgd_star,
 )
 from experiments.reread_rivals import (
-    date_at_the_large_batch,
     lena_over_adascale,
     lena_scaling,
-    lipschitz_later,
     rivals,
     state_aware,
 )
@@ -151,6 +152,15 @@ def by_lena(statement: str) -> Callable[[Scale], Verdict]:
         made = lena_section.measured(scale)
         so_far = ("open", f"{len(made.rows)} runs so far; judged when all it is about are there")
         return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
+def by_date(claim: Claim[Date]) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of DATE."""
+
+    def verdict(scale: Scale) -> Verdict:
+        return claim.measured(date_page.measured(scale))
 
     return verdict
 
@@ -267,19 +277,7 @@ LENA = (
         "rivals",
     ),
 )
-DATE = (
-    Entry(
-        "No accuracy is lost at B = 8192 (0.2 points)",
-        partial(date_at_the_large_batch, method="baseline"),
-        "date",
-    ),
-    Entry(
-        "DATE beats the manual schedule there",
-        partial(date_at_the_large_batch, method="manual"),
-        "date",
-    ),
-    Entry("The Lipschitz constant peaks later for larger batches", lipschitz_later, "date"),
-)
+DATE = tuple(Entry(claim.statement, by_date(claim), "date") for claim in date.CLAIMS)
 ADADAMP = (
     Entry(
         "All schedules end with the same test error",
@@ -314,6 +312,7 @@ def text(scale: Scale) -> str:
         *(f"still to run: language, {line}" for line in _language_missing(scale)),
         *_fight_missing(scale),
         *_lena_missing(scale),
+        *(f"still to run: DATE, {line}" for line in date_page.missing(date_page.measured(scale))),
         *(
             f"still to run: methods, {line}"
             for line in methods_page.missing(methods_page.measured(scale))
