@@ -255,8 +255,8 @@ LENA = (
             "LENA is more accurate than AdaScale",
             "LENA is more accurate than LSW",
             "LENA's state-aware warm-up is better than a fixed one",
-            "LENA keeps the single worker's accuracy at the larger n",
-            "LENA keeps the single worker's accuracy at the smaller n",
+            "LENA keeps the single worker's accuracy at n = 64",
+            "LENA keeps the single worker's accuracy at n = 16",
         )
     ),
     Entry(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from experiments.common.claims import NEAR, Claim, Verdict
 from experiments.common.statistics import Criterion
 from experiments.lena.tuned.groups import Measured
-from experiments.lena.tuned.plan import METHODS, SINGLE_WORKER, Cell, Size
+from experiments.lena.tuned.plan import FULL, METHODS, SINGLE_WORKER, Cell, Size
 
 Terms = Callable[[Size], Sequence[tuple[Cell, float]]]
 """Cells and the weights of their means."""
@@ -61,13 +61,13 @@ def _pair(statement: str, ours: str, theirs: str) -> tuple[Claim[Measured], ...]
     return (
         Claim(statement, "mean difference over n below 0", differs(against(ours, theirs), BETTER)),
         *(
-            Claim(f"... at {said} n", "below 0", differs(against(ours, theirs, place), BETTER))
+            Claim(f"... at {said}", "below 0", differs(against(ours, theirs, place), BETTER))
             for place, said in PLACES
         ),
     )
 
 
-PLACES = ((0, "the larger"), (-1, "the smaller"))
+PLACES = tuple((place, f"n = {FULL.learners[place]}") for place in (0, -1))
 """Of n in `Size.learners`; a smoke test has one n, in both."""
 
 CLAIMS: tuple[Claim[Measured], ...] = (
@@ -76,7 +76,7 @@ CLAIMS: tuple[Claim[Measured], ...] = (
     *_pair("LENA is more accurate than LSW", "lena", "lsw"),
     *(
         Claim(
-            f"{METHODS[name].label} keeps the single worker's accuracy at {said} n",
+            f"{METHODS[name].label} keeps the single worker's accuracy at {said}",
             f"at most {NEAR:g} point above",
             differs(from_the_single_worker(name, place), KEPT),
         )
