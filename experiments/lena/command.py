@@ -20,6 +20,7 @@ from experiments.lena.pictures import pictures
 from experiments.lena.plan import PARTS, STUDY, Task
 from experiments.lena.rows import error_of, load, write_csv
 from experiments.lena.tables import Rows
+from experiments.lena.tuned import picture, section
 from experiments.lena.tuned import plan as tuned_plan
 from experiments.lena.tuned import rows as tuned_rows
 from gossip.config import Config
@@ -94,6 +95,7 @@ def publish(scale: Scale) -> None:
     """Write tables and pictures of the finished runs, if there are any."""
     if found := tuned_rows.load(scale):
         tuned_rows.write(found, scale)
+        save(picture.tuned(section.measured(scale)), scale.results / picture.PICTURE)
     results, made = load(scale), plan.study(scale)
     if results:
         rows = Rows(made, {key: result.row for key, result in results.items()})

@@ -3,8 +3,10 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.common.scale import smoke
@@ -99,6 +101,28 @@ def test_methods_are_compared_by_the_mean_over_n(ours, lost, word):
     assert verdict is not None
     assert verdict[0] == word
     assert judge(Measured(FULL, SHARED, made[:-1])) is None
+
+
+def test_five_seeds_tell_what_the_page_says():
+    seeds = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    errors = 0.12 + 0.0025 * seeds / seeds.std(ddof=1)
+    rows = [
+        replace(row, test_error=error)
+        for name in ("lena", "adascale")
+        for n in FULL.learners
+        for row, error in zip(cell_rows(Cell(name, n), 0.12)[-5:], errors, strict=True)
+    ]
+    trials = [
+        row
+        for name in ("lena", "adascale")
+        for n in FULL.learners
+        for row in cell_rows(Cell(name, n), 0.12)[:-5]
+    ]
+    made = Measured(FULL, SHARED, [*trials, *rows])
+    for place, half in ((None, 0.24), (0, 0.36)):
+        found = made.contrast(claims.against("lena", "adascale", place)(FULL))
+        assert found is not None
+        assert found.high == pytest.approx(half, abs=0.005)
 
 
 def test_growth_is_the_largest_n_less_the_smallest():

@@ -31,10 +31,14 @@ class Method:
     rates: tuple[float, ...]
     """Tried at first: base rates, of linear scaling after it, n times the base rate."""
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether its rate is n times the base rate."""
+        return self.recipe.rate["scaling"] == "linear"
+
     def grid(self, n: int) -> tuple[float, ...]:
         """Base rates tried at first."""
-        linear = self.recipe.rate["scaling"] == "linear"
-        return tuple(rate / n if linear else rate for rate in self.rates)
+        return tuple(rate / n if self.is_linear else rate for rate in self.rates)
 
 
 METHODS = {
