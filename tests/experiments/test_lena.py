@@ -183,10 +183,7 @@ def test_the_page_and_the_pictures_are_the_same_when_made_again(folder: Path) ->
     before = {path.name: path.read_bytes() for path in scale.results.iterdir()}
     assert set(before) == {
         "lena.csv",
-        *(
-            f"lena_{name}.png"
-            for name in ("tuned", "table1", "fig6", "variance", "warmup", "layers")
-        ),
+        *(f"lena_{name}.png" for name in ("table1", "fig6", "variance", "warmup", "layers")),
     }
     command.publish(scale)
     assert {path.name: path.read_bytes() for path in scale.results.iterdir()} == before
