@@ -13,11 +13,15 @@ from experiments.common.figures import save
 from experiments.common.markdown import markdown, page
 from experiments.common.scale import Scale
 from experiments.common.statistics import Criterion
+from experiments.date import claims as date
+from experiments.date import page as date_page
+from experiments.date.plan import PARTS
 from experiments.fight import page as fight_page
 from experiments.flatness import page as flatness_page
 from experiments.flatness.plan import runs as flatness_runs
 from experiments.language import page as language_page
 from experiments.language.plan import runs as language_runs
+from experiments.lena.tuned import section as lena_section
 from experiments.methods import page as methods_page
 from experiments.noise import page as noise_page
 from experiments.noise.arms import ARMS, MATCHED, OWN
@@ -26,8 +30,10 @@ from experiments.overview_criteria import (
     as_well,
     by_account,
     by_adadamp,
+    by_date,
     by_fight,
     by_language,
+    by_lena,
     flatter,
     rescued,
 )
@@ -43,10 +49,8 @@ from experiments.reread import (
     ssgd_star,
 )
 from experiments.reread_rivals import (
-    date_at_the_large_batch,
     lena_over_adascale,
     lena_scaling,
-    lipschitz_later,
     rivals,
     state_aware,
 )
@@ -150,33 +154,35 @@ DPSGD = (
     Entry("... and DPSGD does not", by_language("DPSGD does not"), "language"),
 )
 LENA = (
+    *(
+        Entry(f"{statement}, 20 epochs, each tuned", by_lena(statement), "lena")
+        for statement in (
+            "LENA is more accurate than AdaScale",
+            "LENA is more accurate than LSW",
+            "LENA's state-aware warm-up is better than a fixed one",
+            "LENA keeps the single worker's accuracy at n = 64",
+            "LENA keeps the single worker's accuracy at n = 16",
+        )
+    ),
     Entry(
-        "LENA is more accurate than AdaScale: base rate of one worker",
+        "LENA is more accurate than AdaScale, 4 epochs: base rate of one worker",
         partial(lena_over_adascale, tuned=False),
         "lena",
     ),
     Entry("... tuned at each n", partial(lena_over_adascale, tuned=True), "rivals"),
     Entry("... both with no or fixed warm-up", lena_scaling, "lena"),
-    Entry("State-aware warm-up is better than a fixed one", state_aware, "lena"),
+    Entry(
+        "State-aware warm-up is better than a fixed one, 4 epochs: base rate of one worker",
+        state_aware,
+        "lena",
+    ),
     Entry(
         "DPSGD is as good as SSGD, both tuned (within 0.5 points)",
         partial(rivals, ours="dpsgd-exp", theirs="ssgd", criterion=Criterion(high=0.5)),
         "rivals",
     ),
 )
-DATE = (
-    Entry(
-        "No accuracy is lost at B = 8192 (0.2 points)",
-        partial(date_at_the_large_batch, method="baseline"),
-        "date",
-    ),
-    Entry(
-        "DATE beats the manual schedule there",
-        partial(date_at_the_large_batch, method="manual"),
-        "date",
-    ),
-    Entry("The Lipschitz constant peaks later for larger batches", lipschitz_later, "date"),
-)
+DATE = tuple(Entry(claim.statement, by_date(claim), "date") for claim in date.CLAIMS)
 ADADAMP = (
     Entry(
         "All schedules end with the same test error",
@@ -210,6 +216,8 @@ def text(scale: Scale) -> str:
         *(f"still to run: flatness, {line}" for line in _flatness_missing(scale)),
         *(f"still to run: language, {line}" for line in _language_missing(scale)),
         *_fight_missing(scale),
+        *_lena_missing(scale),
+        *_date_missing(scale),
         *(
             f"still to run: methods, {line}"
             for line in methods_page.missing(methods_page.measured(scale))
@@ -269,6 +277,18 @@ def _language_missing(scale: Scale) -> list[str]:
 def _fight_missing(scale: Scale) -> list[str]:
     left = sum(fight_page.left(fight_page.measured(scale)).values())
     return [f"still to run: fight, {left:,} runs, more if its grids grow"] if left else []
+
+
+def _lena_missing(scale: Scale) -> list[str]:
+    made = lena_section.measured(scale)
+    left = sum(made.left(cell) for cell in made.size.cells)
+    return [f"still to run: LENA tuned, {left} runs, more if its grids grow"] if left else []
+
+
+def _date_missing(scale: Scale) -> list[str]:
+    made = date_page.measured(scale)
+    left = sum(map(made.left, PARTS))
+    return [f"still to run: DATE, {left} runs, more if its grids grow"] if left else []
 
 
 def _costs(scale: Scale) -> str:

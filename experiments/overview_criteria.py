@@ -9,14 +9,18 @@ from experiments.account.size import study as account_study
 from experiments.adadamp import claims as adadamp
 from experiments.adadamp import page as adadamp_page
 from experiments.adadamp.size import FULL, studies
-from experiments.common.claims import Verdict
+from experiments.common.claims import Claim, Verdict
 from experiments.common.scale import Scale
+from experiments.date import page as date_page
+from experiments.date.groups import Measured as Date
 from experiments.fight import claims as fight
 from experiments.fight import page as fight_page
 from experiments.flatness import claims as flatness
 from experiments.flatness import page as flatness_page
 from experiments.language import claims as language
 from experiments.language import page as language_page
+from experiments.lena.tuned import claims as lena
+from experiments.lena.tuned import section as lena_section
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
 from experiments.noise.arms import OWN, SSGD
@@ -93,5 +97,26 @@ def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
         made = fight_page.measured(scale)
         so_far = ("open", "begun; judged when all runs it is about are there")
         return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
+def by_lena(statement: str) -> Callable[[Scale], Verdict]:
+    """A criterion of LENA's tables with every cell tuned, by its statement."""
+    claim = next(claim for claim in lena.CLAIMS if claim.statement == statement)
+
+    def verdict(scale: Scale) -> Verdict:
+        made = lena_section.measured(scale)
+        so_far = ("open", f"{len(made.rows)} runs so far; judged when all it is about are there")
+        return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
+def by_date(claim: Claim[Date]) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of DATE."""
+
+    def verdict(scale: Scale) -> Verdict:
+        return claim.measured(date_page.measured(scale))
 
     return verdict

@@ -1,14 +1,10 @@
-"""The tables of LENA's, DATE's and the rivals' studies read again; see `experiments.reread`."""
+"""The tables of LENA's and the rivals' studies read again; see `experiments.reread`."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from experiments.common.claims import Verdict
 from experiments.common.scale import Scale
-from experiments.common.statistics import Criterion, difference, every, mean
-from experiments.date import rows as date_rows
-from experiments.date import size as date_size
-from experiments.date.groups import lenet_runs, lipschitz_runs, test_error
+from experiments.common.statistics import Criterion, mean
 from experiments.lena.plan import cell, study
 from experiments.lena.rows import Row, read_csv
 from experiments.lena.tables import GUESSING, Rows
@@ -69,41 +65,3 @@ def _points(pairs: Sequence[Sequence[list[Row]]], criterion: Criterion) -> Verdi
 
 def _best(row: Row) -> float:
     return GUESSING if row.lost else row.best_error
-
-
-def date_at_the_large_batch(scale: Scale, method: str) -> Verdict:
-    """Points of test error that DATE has more at the large batch than a method; two solvers."""
-    size = date_size.study(scale)
-    rows = date_rows.read_csv(scale.results / "date.csv")
-    batch = size.lenet.baseline if method == "baseline" else size.lenet.batch
-    parts, words = [], []
-    criterion = Criterion(high=0.2 if method == "baseline" else 0.0)
-    for solver, _ in size.lenet.solvers:
-        pair = [
-            [100 * test_error(row) for row in lenet_runs(rows, size, solver, name, b)]
-            for name, b in (("date", size.lenet.batch), ("manual", batch))
-        ]
-        if min(map(len, pair)) < 2:
-            return None
-        found = difference(*pair, paired=False)
-        words.append(criterion.verdict(found))
-        parts.append(f"{solver} {form(found, '+.0f')}")
-    return every(words), "; ".join(parts) + " points"
-
-
-def lipschitz_later(scale: Scale) -> Verdict:
-    """Epochs by which the peak of L comes later at each larger batch."""
-    size = date_size.study(scale)
-    found = lipschitz_runs(date_rows.read_csv(scale.results / "date.csv"), size)
-    batches = sorted(found)
-    if len(batches) < 2 or min(len(runs) for runs in found.values()) < 2:
-        return None
-    steps = [
-        difference(*([row.peak_epoch for row in found[b]] for b in (large, small)), paired=False)
-        for small, large in pairwise(batches)
-    ]
-    words = [Criterion(low=0.0).verdict(step) for step in steps]
-    text = "; ".join(
-        f"B = {b}: {form(step, '+.2f')}" for b, step in zip(batches[1:], steps, strict=True)
-    )
-    return every(words), f"{text} epochs"

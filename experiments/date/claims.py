@@ -1,235 +1,182 @@
-"""The DATE paper's claims are judged by criteria that were fixed before the runs were made.
+"""What the DATE study is to decide, by criteria that were fixed before its runs were made.
 
-A claim is judged once all runs it is about are there.
+Differences are of mean test errors at the end, in points, unpaired, with Welch's 95 % interval, not
+corrected for being many: yes if the whole interval meets the criterion, no if none of it does, open
+otherwise. A claim is judged once all runs it is about are there.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
-from statistics import fmean, variance
 
 from experiments.common.claims import Claim, Verdict
-from experiments.date.groups import (
-    lenet_runs,
-    lipschitz_runs,
-    lstm_runs,
-    needle_runs,
-    ratio_run,
-    test_error,
-)
-from experiments.date.plan import TOGGLES
-from experiments.date.rows import Row, parsed_ratios
-from experiments.date.size import Study
+from experiments.common.statistics import Criterion, Estimate, Word, every, mean
+from experiments.date.groups import Measured, elasticity
+from experiments.date.methods import TOGGLES
+from experiments.date.plan import PARTS, Cell
 
-LOST = 0.002
-"""Test error that large batches may add on LeNet: 0.2 points."""
-LSTM_LOST = 0.01
-"""Test error that large batches may add on the LSTM, whose runs are shorter still: 1 point."""
-NEEDLE = 0.01
-"""Test error that a rate 0.6 % off must add for the best rate to be a needle: 1 point."""
+LOST = 0.2
+"""Points of error that large batches may add on LeNet."""
+LSTM_LOST = 0.5
+"""... on the LSTM."""
+NEEDLE = Criterion(-1.0, 1.0)
+"""Points of error by which a rate 0.6 % off may differ where the best rate is no needle."""
+BELOW, ABOVE = Criterion(high=0.0), Criterion(low=0.0)
+PROPORTION = Criterion(0.75, 1.25)
+"""Elasticity that counts as proportion."""
+UNPEAKED = 2
+"""Runs without a peak inside, of all, up to which the others are judged."""
 
 
-def date_keeps_accuracy(rows: Sequence[Row], size: Study) -> Verdict:
-    """DATE at the large batch against the manual schedule at the baseline's."""
-    of = size.lenet
-    return _pairs(rows, size, ("date", of.batch), ("manual", of.baseline), slack=LOST)
+def differs(ours: Cell, theirs: Cell, criterion: Criterion) -> Callable[[Measured], Verdict]:
+    """The difference of two cells."""
 
-
-def date_beats_manual(rows: Sequence[Row], size: Study) -> Verdict:
-    """DATE against the manual schedule, both at the large batch."""
-    return _pairs(rows, size, ("date", size.lenet.batch), ("manual", size.lenet.batch), strict=True)
-
-
-def every_toggle_helps(rows: Sequence[Row], size: Study) -> Verdict:
-    """Fig. 10: plain, then one more at a time."""
-    met, parts = [], []
-    for solver, _ in size.lenet.solvers:
-        runs = [lenet_runs(rows, size, solver, t, size.lenet.batch) for t in TOGGLES]
-        if not all(runs):
-            return None
-        errors = [test_error(found[0]) for found in runs]
-        met.append(all(b <= a for a, b in pairwise(errors)))
-        parts.append(f"{solver} {percents(errors)}")
-    return all(met), "; ".join(parts)
-
-
-def lars_has_a_needle(rows: Sequence[Row], size: Study) -> Verdict:
-    """Table 1: the best rate against those 0.6 % and 1.2 % away, over seeds."""
-    found = needle_runs(rows, size)
-    if not found:
-        return None
-    errors = {lr: [test_error(row) for row in runs] for lr, runs in found.items()}
-    means = [fmean(values) for values in errors.values()]
-    variances = [variance(values) for values in errors.values() if len(values) > 1]
-    # Pooled: variances average without bias, standard deviations of few seeds come out too small.
-    noise = math.sqrt(fmean(variances)) if variances else 0.0
-    text = f"means {percents(means)}" + (
-        f", standard deviation over seeds {100 * noise:.2f}" if variances else ""
-    )
-    return max(means) - min(means) > max(NEEDLE, 2 * noise), text
-
-
-def peak_moves_right(rows: Sequence[Row], size: Study) -> Verdict:
-    """Fig. 11: the epoch of the peak of L grows with the batch."""
-    peaks = _peaks(rows, size)
-    if peaks is None:
-        return None
-    values = list(peaks.values())
-    rising = all(a < b for a, b in pairwise(values))
-    text = ", ".join(f"B = {batch}: {peak:.2f}" for batch, peak in peaks.items())
-    return rising and _all_peaked(rows, size), text + _unpeaked(rows, size)
-
-
-def peak_is_linear(rows: Sequence[Row], size: Study) -> Verdict:
-    """Fig. 11: as many times the epochs as the batch, within a factor of two."""
-    peaks = _peaks(rows, size)
-    if peaks is None:
-        return None
-    if min(peaks.values()) <= 0:
-        return False, "a peak at the first step"
-    small, large = min(peaks), max(peaks)
-    times, wanted = peaks[large] / peaks[small], large / small
-    text = f"{times:.1f} times for {wanted:g} times the batch{_unpeaked(rows, size)}"
-    return wanted / 2 <= times <= 2 * wanted and _all_peaked(rows, size), text
-
-
-def ratios_differ(rows: Sequence[Row], size: Study) -> Verdict:
-    """Fig. 12: ratios differ between layers and change while training."""
-    run = ratio_run(rows, size)
-    found = parsed_ratios(run) if run else {}
-    if not found:
-        return None
-    middles = [middle for _, middle, _ in found.values()]
-    moves = max(max(f, last) / min(f, last) for f, _, last in found.values())
-    text = (
-        f"medians {min(middles):.2g} to {max(middles):.2g}; from start to end by up to "
-        f"{moves:.1f} times"
-    )
-    return max(middles) >= 2 * min(middles) and moves >= 2, text
-
-
-def lstm_keeps_accuracy(rows: Sequence[Row], size: Study) -> Verdict:
-    """DATE at the largest batch against DATE at the baseline's."""
-    of = size.lstm
-    pair = [lstm_runs(rows, size, "date", batch) for batch in (of.baseline, of.largest)]
-    if not all(pair):
-        return None
-    small, large = (fmean(map(test_error, runs)) for runs in pair)
-    return large <= small + LSTM_LOST, f"{percents([small])}, then {percents([large])}"
-
-
-def lstm_beats(rival: str) -> Callable[[Sequence[Row], Study], Verdict]:
-    """DATE with no tuning beyond its baseline's against a rival tuned at every batch."""
-
-    def measured(rows: Sequence[Row], size: Study) -> Verdict:
-        met, parts = [], []
-        for batch in sorted(size.lstm.batches):
-            pair = [lstm_runs(rows, size, method, batch)[:1] for method in ("date", rival)]
-            if not all(pair):
-                return None
-            ours, theirs = (test_error(runs[0]) for runs in pair)
-            met.append(ours <= theirs)
-            parts.append(f"{batch}: {percents([ours])} against {percents([theirs])}")
-        return all(met), "; ".join(parts)
+    def measured(made: Measured) -> Verdict:
+        found = made.difference(ours, theirs)
+        return None if found is None else (criterion.verdict(found), f"{signed(found)} points")
 
     return measured
 
 
-def percents(values: Sequence[float]) -> str:
-    """Shares as percentages, separated by blanks."""
-    return " ".join(f"{100 * value:.2f}" for value in values)
+def all_differ(
+    pairs: list[tuple[str, Cell, Cell]], criterion: Criterion
+) -> Callable[[Measured], Verdict]:
+    """The differences of several pairs, each of which has a name."""
+
+    def measured(made: Measured) -> Verdict:
+        words, texts = [], []
+        for said, ours, theirs in pairs:
+            found = made.difference(ours, theirs)
+            if found is None:
+                return None
+            words.append(criterion.verdict(found))
+            texts.append(f"{said}: {signed(found)}")
+        return every(words), "; ".join(texts)
+
+    return measured
 
 
-def _pairs(
-    rows: Sequence[Row],
-    size: Study,
-    ours: tuple[str, int],
-    theirs: tuple[str, int],
-    *,
-    slack: float = 0.0,
-    strict: bool = False,
-) -> Verdict:
-    """Verdict for all solvers: our mean test error is at most theirs, or is below it."""
-    met, parts = [], []
-    for solver, _ in size.lenet.solvers:
-        pair = [lenet_runs(rows, size, solver, *side) for side in (ours, theirs)]
-        if not all(pair):
-            return None
-        a, b = (fmean(map(test_error, runs)) for runs in pair)
-        met.append(a < b if strict else a <= b + slack)
-        parts.append(f"{solver} {percents([a])} against {percents([b])}")
-    return all(met), "; ".join(parts)
-
-
-def _all_peaked(rows: Sequence[Row], size: Study) -> bool:
-    found = lipschitz_runs(rows, size).values()
-    return all(row.peak_is_inside for runs in found for row in runs)
-
-
-def _unpeaked(rows: Sequence[Row], size: Study) -> str:
-    return "" if _all_peaked(rows, size) else "; L is largest at the end of a run: no peak"
-
-
-def _peaks(rows: Sequence[Row], size: Study) -> dict[int, float] | None:
-    """Mean epoch of the peak of L by batch size, ascending."""
-    found = lipschitz_runs(rows, size)
-    if not found:
+def has_a_needle(made: Measured) -> Verdict:
+    """Rates 0.6 % off LARS's best: an error more than a point away on either side."""
+    best, *others = sorted(PARTS["needle"], key=lambda cell: abs(cell.shift))
+    pairs = [(f"{cell.shift * 0.6:+g} %", cell, best) for cell in others]
+    found = all_differ(pairs, NEEDLE)(made)
+    if found is None:
         return None
-    return {batch: fmean(row.peak_epoch for row in found[batch]) for batch in sorted(found)}
+    inverse: dict[object, Word] = {"yes": "no", "no": "yes", "open": "open"}
+    return inverse[found[0]], found[1]
 
 
-CLAIMS = (
+def peaks(criterion: Criterion) -> Callable[[Measured], Verdict]:
+    """The elasticity of the epoch of the peak of L in the batch."""
+
+    def measured(made: Measured) -> Verdict:
+        found = made.lipschitz()
+        if made.left("lipschitz"):
+            return None
+        inside = {b: [row for row in rows if row.peak_is_inside] for b, rows in found.items()}
+        without = sum(len(found[b]) - len(inside[b]) for b in found)
+        if without > UNPEAKED:
+            return "open", f"{without} runs have no peak before their last tenth"
+        exponent = elasticity(inside)
+        text = f"{signed(exponent)}" + (f", without {without} runs" if without else "")
+        return criterion.verdict(exponent), text
+
+    return measured
+
+
+def ratios(column: str) -> Callable[[Measured], Verdict]:
+    """A quotient of layer ratios of DATE on RMSProp: the geometric mean over the seeds."""
+
+    def measured(made: Measured) -> Verdict:
+        rows = made.whole(Cell("lenet", "rmsprop-date"))
+        if rows is None:
+            return None
+        values = [getattr(row, column) for row in rows]
+        if not all(map(math.isfinite, values)):
+            return "open", "not measured in all runs"
+        found = Estimate(*map(math.exp, mean([math.log(value) for value in values])))
+        return Criterion(low=2.0).verdict(found), f"{found} times"
+
+    return measured
+
+
+def signed(found: Estimate) -> str:
+    """An estimate, each of its numbers with its sign."""
+    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def _solver(name: str, label: str) -> tuple[Claim[Measured], ...]:
+    """What is asked of DATE on a solver, on LeNet."""
+    ours, manual = Cell("lenet", f"{name}-date"), Cell("lenet", f"{name}-manual")
+    small = Cell("lenet", f"{name}-manual", is_large=False)
+    return (
+        Claim(
+            f"DATE on {label} trains LeNet at B = 8192 without loss of accuracy",
+            f"over the manual schedule tuned at B_0, less than {LOST:g} points",
+            differs(ours, small, Criterion(high=LOST)),
+        ),
+        Claim(
+            "... and better than the manual schedule tuned there",
+            "below 0",
+            differs(ours, manual, BELOW),
+        ),
+    )
+
+
+_TOGGLES = [Cell("lenet", f"rmsprop-{toggle}") for toggle in TOGGLES]
+_DATE, _ADAM = Cell("lstm", "date"), Cell("lstm", "adam")
+_SMALL = {name: Cell("lstm", name, is_large=False) for name in ("date", "adam")}
+
+CLAIMS: tuple[Claim[Measured], ...] = (
+    *_solver("rmsprop", "RMSProp"),
+    *_solver("momentum", "momentum"),
     Claim(
-        "DATE trains LeNet at B = 8192 without loss of accuracy",
-        "each solver: mean test error at most 0.2 points above the manual schedule's at B_0",
-        date_keeps_accuracy,
-    ),
-    Claim(
-        "DATE beats the manual schedule at B = 8192",
-        "each solver: mean test error below that of linear scaling with the manual schedule",
-        date_beats_manual,
-    ),
-    Claim(
-        "each part of DATE helps (Fig. 10)",
-        "each solver: test error does not rise as the parts are switched on one after another",
-        every_toggle_helps,
-    ),
-    Claim(
-        "LARS's rate must be tuned to the percent (Table 1: 9.94 works, 10.0 does not)",
-        "over rates 0.6 % apart, mean test errors differ by over 1 point and over twice the "
-        "standard deviation over seeds",
-        lars_has_a_needle,
-    ),
-    Claim(
-        "the local Lipschitz constant peaks later, in epochs, for larger batches (Fig. 11)",
-        "mean epoch of the peak rises from batch to batch; one in the last tenth of a run is none",
-        peak_moves_right,
+        "The local Lipschitz constant peaks later, in epochs, for larger batches (Fig. 11)",
+        "d ln(epoch of the peak) / d ln B above 0",
+        peaks(ABOVE),
     ),
     Claim(
         "... in proportion to the batch, which is why LEGW's warm-up is",
-        "from the smallest to the largest batch the epoch of the peak grows by as much, within a "
-        "factor of 2",
-        peak_is_linear,
+        "within 0.75 and 1.25",
+        peaks(PROPORTION),
     ),
     Claim(
-        "layer ratios differ between layers and over time (Fig. 12)",
-        "DATE on RMSProp: medians of layers differ by a factor of 2 or more, and one layer's ratio "
-        "changes so much from start to end",
-        ratios_differ,
+        "LARS's rate must be tuned to the percent (Table 1: 9.94 works, 10.0 does not)",
+        "a rate 0.6 % off the best differs by over 1 point",
+        has_a_needle,
     ),
     Claim(
-        "on MNIST-LSTM DATE loses no accuracy up to B = 8192",
-        "mean test error at the largest batch at most 1 point above that at the baseline's",
-        lstm_keeps_accuracy,
+        "Each part of DATE helps (Fig. 10)",
+        "each, added to those before it, below 0",
+        all_differ(
+            [(b.method.partition("-")[2], b, a) for a, b in pairwise(_TOGGLES)], BELOW
+        ),
     ),
     Claim(
-        "DATE, tuned at the baseline only, matches Adam tuned at every batch",
-        "seed 0: test error at most Adam's at every batch, Adam on the printed grid",
-        lstm_beats("adam"),
+        "Layer ratios differ between layers (Fig. 12)",
+        "largest over least of their medians above 2",
+        ratios("ratio_spread"),
     ),
     Claim(
-        "... and tuned momentum",
-        "the same against momentum",
-        lstm_beats("momentum"),
+        "... and over time",
+        "of the layer that changes most, from first to last above 2",
+        ratios("ratio_change"),
     ),
-)
+    Claim(
+        "On MNIST-LSTM DATE loses no accuracy at B = 8192",
+        f"over itself at B_0, less than {LSTM_LOST:g} points",
+        differs(_DATE, _SMALL["date"], Criterion(high=LSTM_LOST)),
+    ),
+    Claim(
+        "DATE, tuned at B_0 only, beats Adam tuned at B = 8192",
+        "below 0",
+        differs(_DATE, _ADAM, BELOW),
+    ),
+    Claim("... and at B_0", "below 0", differs(_SMALL["date"], _SMALL["adam"], BELOW)),
+    Claim(
+        "... and every other solver tuned at B = 8192 (Fig. 13)",
+        "below 0",
+        all_differ([(cell.method, _DATE, cell) for cell in PARTS["solvers"]], BELOW),
+    ),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The DATE paper's study (You et al., SC 2019), shortened: large batches on LeNet and an LSTM.
+"""The DATE paper's study (You et al., SC 2019): large batches on LeNet and an LSTM, at its lengths.
 
 LEGW with square-root scaling, its decay and its layer ratio against a manual schedule and against
 tuned rivals; LARS's sensitivity to its rate; local Lipschitz constants; layer ratios.
@@ -11,14 +11,17 @@ from typing import Annotated
 
 import tyro
 
+from experiments.common import kept
 from experiments.common.command import Options, grow, guarded
 from experiments.common.figures import save
 from experiments.common.scale import Scale
-from experiments.date.cost import minutes
+from experiments.date import lipschitz, rows
+from experiments.date.cost import hours
+from experiments.date.page import measured
 from experiments.date.pictures import pictures
-from experiments.date.plan import PARTS, STUDY, runs
-from experiments.date.rows import TABLE, errors, load, write_csv
+from experiments.date.plan import LIPSCHITZ, PARTS, STUDY, runs
 from experiments.date.size import study
+from gossip.config import Config
 from gossip.errors import one_of
 from gossip.runs import sweep
 from topologies.terminal import lossy_output
@@ -33,8 +36,10 @@ system, and to fault their pages in again was two thirds of a step of 8192 sampl
 class Command(Options):
     """Make the runs of the DATE study, or go on with them; experiments.publish shows them."""
 
-    parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
-    """Parts to run, in this order; ratios are runs of lenet, lstm-seeds needs lstm."""
+    parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = tuple(PARTS)
+    """Parts to run, in this order: the local Lipschitz constant; LeNet on RMSProp; LARS's
+    sensitivity; LeNet on momentum; the LSTM against Adam; DATE's parts one by one; the LSTM's other
+    solvers."""
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
@@ -43,21 +48,26 @@ def run(scale: Scale, part: str, *, jobs: int) -> None:
     Raises:
         UserError: there is no such part, or a run failed.
     """
-    one_of(dict.fromkeys(PARTS), part, "part")
-    size, folder = study(scale), scale.runs / STUDY
-    grow(
-        lambda: runs(part, size, errors(scale)),
-        lambda wanted: sweep.run_all(wanted, folder, jobs=jobs),
-    )
+    one_of(PARTS, part, "part")
+    size = study(scale)
+
+    def make(wanted: dict[str, Config]) -> None:
+        left = kept.missing(wanted, rows.read(scale))
+        sweep.run_all(left, scale.runs / STUDY, jobs=jobs)
+
+    if part == LIPSCHITZ:
+        make(lipschitz.runs(size))
+    for cell in PARTS[part]:
+        grow(lambda cell=cell: runs(cell, size, rows.errors(scale)), make)
 
 
 def publish(scale: Scale) -> None:
     """Write table and pictures of the finished runs, if there are any."""
-    results = load(scale)
-    if not results:
+    found = rows.load(scale)
+    if not found:
         return
-    write_csv([row for row, _ in results], scale.results / TABLE)
-    for name, figure in pictures(results, study(scale)):
+    rows.write(found, scale)
+    for name, figure in pictures(measured(scale)):
         save(figure, scale.results / name)
 
 
@@ -71,9 +81,9 @@ def main(argv: list[str] | None = None) -> int:
         if not scale.is_smoke:
             os.environ.update(MEMORY)  # read by the processes of the runs, when they start
         for part in options.parts:
-            if not scale.is_smoke:
-                made = minutes(part, study(scale))
-                print(f"{part}: {made:.0f} core minutes if none is made", file=sys.stderr)
+            if not scale.is_smoke and part in PARTS:
+                count, time = hours(part, study(scale))
+                print(f"{part}: {count} runs, {time:.1f} core hours in all", file=sys.stderr)
             run(scale, part, jobs=options.jobs)
 
     return guarded(command)

@@ -2,12 +2,13 @@
 
 import math
 
-from experiments.date.plan import runs
+from experiments.date import lipschitz, plan
+from experiments.date.plan import LIPSCHITZ, PARTS
 from experiments.date.size import Study
 from gossip.config import Config
 
-TRAINED = {"lenet": 11_500, "lstm": 4_300}
-"""Samples per second of a gradient, by model."""
+TRAINED = {"lenet": 8_500, "lstm": 3_500}
+"""Samples per second of a gradient, by model, with the other core busy."""
 JUDGED = {"lenet": 20_000, "lstm": 15_000}
 """Samples per second of an evaluation, by model."""
 PROBED = 2_200
@@ -17,17 +18,25 @@ STARTED = 5.0
 TEST = 10_000
 
 
-def seconds(config: Config, size: Study) -> float:
-    """Seconds that one run takes."""
+def seconds(config: Config) -> float:
+    """Seconds that one run takes on 60,000 samples, those held out included."""
     model, monitoring = config.model.model, config.monitoring
-    drawn = (config.epochs or 0.0) * size.samples
+    drawn = (config.epochs or 0.0) * (60_000 - config.data.validation)
     points = 1 + math.ceil(drawn / config.data.batch_size / monitoring.monitor_every)
-    judged = (points + 1) * (TEST + config.data.validation) + size.samples
+    judged = (points + 1) * (TEST + config.data.validation) + 60_000
     probed = points * monitoring.lipschitz_samples / PROBED
     return STARTED + drawn / TRAINED[model] + judged / JUDGED[model] + probed
 
 
-def minutes(part: str, size: Study) -> float:
-    """Core minutes of a part, if none of its runs is there yet and none ends early."""
-    configs = runs(part, size, lambda key: 0.0).values()
-    return sum(seconds(config, size) for config in configs) / 60
+def hours(part: str, size: Study) -> tuple[int, float]:
+    """Runs and core hours of a part, if none is there yet and no grid grows."""
+    if part == LIPSCHITZ:
+        made = lipschitz.runs(size)
+    else:
+        made = {}
+        for cell in PARTS[part]:
+            # Errors that are least in the middle of the grid.
+            middle = plan.grid(cell, size).rates[1]
+            best = plan.key(cell.tuned_at, middle, size.tuning_seed, size)
+            made |= plan.runs(cell, size, lambda key, best=best: float(key != best))
+    return len(made), sum(map(seconds, made.values())) / 3600

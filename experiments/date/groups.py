@@ -1,72 +1,109 @@
-"""Rows of the DATE study are grouped: the seeds of a method at its chosen rate."""
+"""Rows of the DATE study by cell, and differences between cells with intervals."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from experiments.date import plan
-from experiments.date.rows import Row, errors_of
+import numpy as np
+from scipy import stats
+
+from experiments.common import statistics
+from experiments.common.statistics import LEVEL, Estimate
+from experiments.common.tuning import ErrorAt
+from experiments.date import lipschitz, plan
+from experiments.date.plan import PARTS, Cell
+from experiments.date.rows import Row, known
 from experiments.date.size import Study
 
 GUESSING = 0.9
-"""Test error of a run without a model: its loss was not finite."""
+"""Test error of a run without a model: its loss was not finite. One of five makes an interval too
+wide for a verdict; where all are lost, there is one."""
 
 
-def test_error(row: Row) -> float:
-    """Test error of the final model; that of guessing for a run that has none."""
-    return row.test_error if math.isfinite(row.train_loss) else GUESSING
+@dataclass(frozen=True)
+class Measured:
+    """The committed table, and the size of the study it is of."""
+
+    size: Study
+    rows: Sequence[Row]
+
+    @property
+    def by_key(self) -> dict[str, Row]:
+        """The rows by name."""
+        return {row.key: row for row in self.rows}
+
+    def error(self, cell: Cell) -> ErrorAt:
+        """Of the trials that choose a cell's rate."""
+        return plan.error_at(cell, self.size, known(self.by_key))
+
+    def tried(self, cell: Cell) -> tuple[float, ...]:
+        """The base rates of these trials, those to come as well."""
+        return plan.grid(cell, self.size).tried(self.error(cell))
+
+    def chosen(self, cell: Cell) -> float | None:
+        """The base rate of a cell; None as long as one of its trials is missing."""
+        return plan.chosen(cell, self.size, known(self.by_key))
+
+    def is_at_end(self, cell: Cell) -> bool:
+        """Whether the best of the trials is at an end of the grid, however far it has grown."""
+        return plan.grid(cell, self.size).is_at_end(self.error(cell))
+
+    def judged(self, cell: Cell) -> list[Row]:
+        """The runs so far of a cell, on seeds that tuned nothing."""
+        lr = self.chosen(cell)
+        if lr is None:
+            return []
+        wanted = [plan.key(cell, lr, seed, self.size) for seed in cell.seeds(self.size)]
+        return [self.by_key[key] for key in wanted if key in self.by_key]
+
+    def whole(self, cell: Cell) -> list[Row] | None:
+        """All of them; None while runs are missing."""
+        found = self.judged(cell)
+        return found if len(found) == len(cell.seeds(self.size)) else None
+
+    def difference(self, ours: Cell, theirs: Cell) -> Estimate | None:
+        """Mean test error of one cell less that of another, in points; None while runs are missing.
+
+        Unpaired, Welch's interval.
+        """
+        first, second = self.whole(ours), self.whole(theirs)
+        if first is None or second is None:
+            return None
+        return statistics.difference(*(list(map(points, g)) for g in (first, second)), paired=False)
+
+    def lipschitz(self) -> dict[int, list[Row]]:
+        """The runs so far about the local Lipschitz constant, by batch."""
+        of, by_key = self.size.lipschitz, self.by_key
+        keys = {b: [lipschitz.key(b, s, self.size) for s in of.seeds] for b, *_ in of.cells}
+        return {b: [by_key[k] for k in wanted if k in by_key] for b, wanted in keys.items()}
+
+    def left(self, part: str) -> int:
+        """How many runs of a part are to come, were no grid to grow any more."""
+        if part == plan.LIPSCHITZ:
+            return len(lipschitz.runs(self.size).keys() - self.by_key.keys())
+        wanted: set[str] = set()
+        to_name = 0
+        for cell in PARTS[part]:
+            wanted |= plan.runs(cell, self.size, known(self.by_key)).keys()
+            to_name += 0 if self.chosen(cell) is not None else len(cell.seeds(self.size))
+        return len(wanted - self.by_key.keys()) + to_name
 
 
-def lenet_runs(rows: Sequence[Row], size: Study, solver: str, method: str, batch: int) -> list[Row]:
-    """The runs of a method at its chosen rate, by seed; none as long as some are missing."""
-    of = size.lenet
-    tuned = plan.lenet_rates(size, solver, errors_of(rows))
-    lr = tuned["date" if method == "date" else "manual"]
-    if lr is None:
-        return []
-    more = method in tuned and (method, batch) != ("date", of.baseline)
-    seeds = range(of.seeds if more else 1)
-    names = [plan.lenet_name(batch, solver, method, lr, seed) for seed in seeds]
-    return _named(rows, names)
+def points(row: Row) -> float:
+    """Test error of the final model in %; that of guessing for a run that has none."""
+    return 100 * (row.test_error if math.isfinite(row.train_loss) else GUESSING)
 
 
-def needle_runs(rows: Sequence[Row], size: Study) -> dict[float, list[Row]]:
-    """The runs of the fine grid by rate; nothing as long as some are missing."""
-    rates = plan.needle_rates(size, errors_of(rows))
-    seeds = range(size.needle.seeds)
-    found = {lr: _named(rows, [plan.needle_name(size, lr, seed) for seed in seeds]) for lr in rates}
-    return found if all(found.values()) else {}
+def slope(x: Sequence[float], y: Sequence[float]) -> Estimate:
+    """Least-squares slope of y over x with Student's interval: an elasticity, if both are logs."""
+    found = stats.linregress(x, y)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(x) - 2)) * float(found.stderr)
+    value = float(found.slope)
+    return Estimate(value, value - half, value + half)
 
 
-def lstm_runs(rows: Sequence[Row], size: Study, method: str, batch: int) -> list[Row]:
-    """The runs of a method at its chosen rate: the first seed, and others that are there."""
-    lr = plan.lstm_rate(size, method, batch, errors_of(rows))
-    if lr is None:
-        return []
-    first = _named(rows, [plan.name("lstm", method, batch, lr, 0)])
-    wanted = {plan.name("lstm", method, batch, lr, seed) for seed in range(size.lstm.seeds)}
-    return sorted((row for row in rows if row.key in wanted), key=lambda r: r.seed) if first else []
-
-
-def lipschitz_runs(rows: Sequence[Row], size: Study) -> dict[int, list[Row]]:
-    """The runs of each batch size; nothing as long as some are missing."""
-    of = size.lipschitz
-    found = {
-        batch: _named(
-            rows,
-            [plan.name("lipschitz", "momentum", batch, of.lr, seed) for seed in range(of.seeds)],
-        )
-        for batch, _ in of.every
-    }
-    return found if all(found.values()) else {}
-
-
-def ratio_run(rows: Sequence[Row], size: Study) -> Row | None:
-    """DATE on RMSProp at the large batch, the run of Fig. 12."""
-    found = lenet_runs(rows, size, "rmsprop", "date", size.lenet.batch)
-    return found[0] if found else None
-
-
-def _named(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Rows by name; none as long as some are missing."""
-    by_key = {row.key: row for row in rows}
-    return [by_key[name] for name in names] if all(name in by_key for name in names) else []
+def elasticity(found: dict[int, list[Row]]) -> Estimate:
+    """Slope of ln(epoch of the peak of L) over ln B; 1 where it is in proportion to the batch."""
+    pairs = [(math.log(b), math.log(row.peak_epoch)) for b, rows in found.items() for row in rows]
+    x, y = np.array(pairs).T
+    return slope(x.tolist(), y.tolist())

@@ -1,80 +1,96 @@
 """experiments/date.md is written from date.csv alone, so that it cannot drift from it."""
 
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.common import claims
-from experiments.common.markdown import mean, not_run_yet, page
+from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
 from experiments.common.scale import Scale
-from experiments.date import plan
-from experiments.date.claims import CLAIMS
-from experiments.date.groups import lenet_runs, lipschitz_runs, lstm_runs, ratio_run, test_error
-from experiments.date.plan import PARTS, TOGGLES
-from experiments.date.rows import TABLE, Row, errors_of, parsed_ratios, read_csv
+from experiments.date.claims import CLAIMS, LOST, LSTM_LOST, UNPEAKED, signed
+from experiments.date.cost import hours
+from experiments.date.groups import Measured, elasticity, points
+from experiments.date.plan import PARTS, Cell
+from experiments.date.rows import Row, read
 from experiments.date.size import Study, study
 
 HEAD = """\
 <!-- Written by python -m experiments.publish: change experiments/date/page.py, not this file. -->
-# DATE: large batches with LEGW, on MNIST
+# DATE: large batches with LEGW, on MNIST, at the paper's lengths
 
 The paper is You et al., "Large-batch training for LSTM and beyond", SC 2019. Real MNIST, inputs in
-[0, 1], {samples} training samples and {validation} held out of the training set, which choose every
-rate; errors are those of the final model on the 10,000 test images. SSGD with one learner and the
-whole batch, which is the arithmetic of SSGD for any number of learners. float32, PyTorch's default
-initialisation, stacked backend, one thread a run.
+[0, 1], {samples:,} training samples and {validation:,} held out of the training set, which choose
+every rate; errors are those of the final model on the 10,000 test images. SSGD with one learner and
+the whole batch, which is the arithmetic of SSGD for any number of learners. float32, PyTorch's
+default initialisation, stacked backend, one thread a run.
 
-Commands: `python -m experiments.date` (`--parts {parts}`)
-makes the runs in `runs/experiments/date` and goes on where it was stopped;
-`python -m experiments.publish` makes this page, table and pictures. `--smoke` tries the code in
-seconds. One row per run: [date.csv](results/date.csv).
+- **LeNet**, {lenet.epochs:g} epochs: {lenet_small:,} updates at B_0 = {lenet.baseline:,},
+  {lenet_large:,} at B = {lenet.largest:,}.
+- **MNIST-LSTM** (rows of an image, hidden 128), {lstm.epochs:g} epochs: {lstm_small:,} updates at
+  B_0 = {lstm.baseline:,}, {lstm_large:,} at B = {lstm.largest:,}.
 
-How to read the tables: test error in % by seed, then mean ± standard deviation. `NaN`: the loss was
-not finite; such a run counts as 90 % in the criteria and not in the means. `dead`: the verdict of
-the run is diverged because its final loss is within 1 % of ln 10, after few updates also that of a
-model that is only slow, or was over 3 times its first value for 50 steps. A rate in **bold** is at
-the edge of its grid: the best may lie beyond.
+DATE is LEGW's warm-up, square-root scaling, the roller-coaster's decay and the layer ratio; **its
+base rate is tuned at B_0 alone**, everything else where it runs. The manual schedule is linear
+scaling, 2 epochs of warm-up and a tenth of the rate after 10, 20 and 27 of 30.
+
+Every method is tried on seed {tuning}, which is not judged, with three rates a factor of two apart;
+the grid grows at an end as long as the best validation error at the end of the run is there, at
+most {further} times. That rate goes through {seeds} other seeds. Differences are in points of test
+error, unpaired, with Welch's 95 % interval, not corrected for being many; that one seed chose the
+rates is not in them. A run whose loss is not finite has the error of guessing. *Without loss* is:
+less than {lost:g} points on LeNet, {lstm_lost:g} on the LSTM.
+
+**L(x, g)**: LeNet with momentum 0.9 at the constant rate {lip_lr:g} sqrt(B / {lip_baseline:,}),
+half of that at which a pilot at B = 8192 died after its peak (in epoch 3.3; seed {tuning}), on
+{probe} fixed training samples. The peak is that of a running median over three measurements, about
+{measured} of them a run. {lip_seeds} seeds a batch; if more than {unpeaked} runs have no peak
+before their last tenth, it is open. Runs are as long as the pilot and older runs say that the peak
+needs: {lengths}.
+
+**The needle**: LARS with a warm-up over a tenth of the run and its own polynomial decay, tuned at
+B = {lenet.largest:,}; then its best rate and those 0.6 % below and above it, {needle_seeds} seeds
+each.
+"""
+
+PLAN = """\
+In the order in which `python -m experiments.date` makes them, most decisive first; `--parts`
+chooses some. Rows of the table count as runs, so it goes on from here on any machine, with its run
+folders in `runs/experiments/date`; `--smoke` tries the code in seconds.
+`python -m experiments.publish` makes this page and its pictures. One row per run:
+[date.csv](results/date.csv).
+"""
+
+CUT = """\
+An epoch of LeNet is 6 to 9 core seconds, of the LSTM 15 to 20, so a run of LeNet is 3 to 5 minutes
+and one of the LSTM 7 to 8. With 1.5 core hours at first, these go to the first two parts. Left out
+altogether: the word LSTM on Brown (`--dataset brown --model word-lstm`: twenty steps at B = 640 and
+two evaluations were 100 core seconds, so 13 epochs are about an hour for each of some thirty runs);
+sequence-to-sequence models; batches between B_0 and B; DATE's own seeds at B_0 on LeNet. A study of
+6 and 3 epochs before this one is in the history of this page: most of its rates were at an end of
+their grids and most of its cells had one seed, so nothing of it is kept.
 """
 
 DEVIATIONS = """\
 ## Deviations from the paper
 
-- LeNet runs {lenet_epochs:g} epochs in place of 30, {lenet_updates:.0f} updates at B = {large}
-  in place of 220. The baseline's warm-up, 2 epochs, and the milestones 10, 20 and 27 scale with it.
-- The paper gives 1.25e-3 as LeNet's base rate and not its solver; here rates are tuned at B_0,
-  {trials} trials for the manual schedule and as many for DATE, at a tenth of its rates because the
-  layer ratio goes up to 10. "+ layer ratio" has the manual schedule's rate, as Fig. 10 changes one
-  thing at a time; DATE has its own.
+- The paper gives 1.25e-3 as LeNet's base rate and not its solver; here rates are tuned.
+- The parts of DATE, one by one, have the rate of the manual schedule on RMSProp at B_0, as Fig. 10
+  changes one thing at a time; DATE has its own, lower because the layer ratio goes up to 10.
 - The limits of the layer ratio are not printed: fixed at 0.1 and 10. The decay is the continuous
   reading of Algorithm 1 (`reference=scaled`), the warm-up linear.
-- LARS has a warm-up over a tenth of {needle_epochs:g} epochs and its own polynomial decay; Table 1
-  is not about LeNet.
-- L(x, g) is LeNet's, not the LSTM's, with momentum 0.9 at the constant rate
-  {lip_lr:g} sqrt(B / {lip_baseline}), on {probe} fixed training samples, all {all_samples} being
-  trained on; the peak is that of a running median over three measurements.
-- The LSTM trains {lstm_epochs:g} epochs, {lstm_updates:.0f} updates at B = {lstm_batch}. w_0 is
-  such that the warm-up is a fifth of the run there. Rivals have constant rates. Adam has {adam} of
-  the ten printed rates 1e-4 to 1e-3, and every rival as many trials as DATE; "adam-wide" goes
-  beyond the printed grid at the largest batch. Trials have one seed.
+- Table 1 is not about LeNet. L(x, g) is LeNet's, not the LSTM's.
+- The LSTM's w_0 is {lstm_warmup:g} epochs, so that the warm-up is a fifth of the run at the largest
+  batch. Its rivals have constant rates; "rmsprop-corrected" has DATE's layer ratio at a
+  constant one.
 """
 
-
-READING = """\
-## In short
-
-Our reading of the tables below; the criteria in them are stricter.
-
-- At B = 8192 the manual schedule dies or ends far away where DATE trains. In 6 epochs (41 updates)
-  nothing comes back to the small batch's error; in the paper's 30 (last table) DATE comes within
-  1.2 points of it on RMSProp and 3.3 on momentum, with an eighth of the updates.
-- The parts of DATE do not each help in so few updates; its own, smaller base rate is what counts.
-- Tuned at B = 128 only, DATE is at least as good on the LSTM as Adam and momentum tuned at every
-  batch, but Adam beyond the printed grid is far better at 8192: the grid decides that comparison.
-- LARS shows no needle here: rates 0.6 % apart differ by less than seeds do. It is barely trained,
-  though, and the paper's example is another task.
-- The local Lipschitz constant does peak later, in epochs, and higher for larger batches; not in
-  proportion to the batch.
-"""
+TITLES = {
+    "lenet": "LeNet, RMSProp",
+    "needle": "LARS over its rate, LeNet",
+    "momentum": "LeNet, momentum",
+    "lstm": "MNIST-LSTM, DATE and Adam",
+    "toggles": "DATE's parts one after another, LeNet on RMSProp",
+    "solvers": "MNIST-LSTM, other solvers",
+}
 
 
 def path(scale: Scale) -> Path:
@@ -82,24 +98,29 @@ def path(scale: Scale) -> Path:
     return scale.page.with_name("date.md")
 
 
+def measured(scale: Scale) -> Measured:
+    """The table in `scale.results`."""
+    return Measured(study(scale), read(scale))
+
+
 def text(scale: Scale) -> str:
     """The page, from the table in `scale.results`."""
-    size, rows = study(scale), read_csv(scale.results / TABLE)
+    made = measured(scale)
     parts = [
-        HEAD.format(samples=size.samples, validation=size.validation, parts=" ".join(PARTS)),
-        _provenance(rows),
-        not_run_yet(missing(rows, size)),
-        "" if scale.is_smoke else READING,
+        _head(made.size),
+        provenance(made.rows) if made.rows else "",
+        not_run_yet(missing(made)),
         "## The paper's statements\n",
         "The criteria were written down before the runs were made.\n",
-        claims.table(claims.REPRODUCES, CLAIMS, rows, size),
-        _lenet(rows, size),
-        _ratios(rows, size),
-        _lipschitz(rows, size),
-        _needle(rows, size),
-        _lstm(rows, size),
-        _long(rows, size),
-        _deviations(size),
+        claims.table(claims.REPRODUCES, CLAIMS, made),
+        "![test errors of all judged runs](results/date.png)\n" if _judged(made) else "",
+        _lipschitz(made),
+        *(_part(made, part, title) for part, title in TITLES.items()),
+        "## Plan and cost\n",
+        PLAN,
+        _plan(made),
+        CUT,
+        DEVIATIONS.format(lstm_warmup=made.size.lstm.warmup),
     ]
     return page(parts, is_smoke=scale.is_smoke)
 
@@ -109,225 +130,127 @@ def write(scale: Scale) -> None:
     path(scale).write_text(text(scale), encoding="utf-8")
 
 
-def missing(rows: Sequence[Row], size: Study) -> list[str]:
+def missing(made: Measured) -> list[str]:
     """A line for each part that has missing runs; none if all are finished."""
-    found, lines, error = {row.key for row in rows}, [], errors_of(rows)
-    for part in PARTS:
-        total = plan.count(part, size)
-        there = sum(key in found for key in plan.runs(part, size, error))
-        if there < total:
-            lines.append(f"{part}: {total - there} of {total} runs")
-    return lines
+    counts = {part: made.left(part) for part in PARTS}
+    return [f"{part}: {count} runs" for part, count in counts.items() if count]
 
 
-def _provenance(rows: Sequence[Row]) -> str:
-    if not rows:
-        return ""
-    lost = sum(not math.isfinite(row.train_loss) for row in rows)
-    dead = sum(row.verdict == "diverged" for row in rows) - lost
-    minutes = sum(row.seconds for row in rows if math.isfinite(row.seconds)) / 60
-    return (
-        f"{len(rows)} runs, {lost} of them with a loss that was not finite and {dead} dead, "
-        f"{minutes:.0f} core minutes, with {'; '.join(sorted({row.versions for row in rows}))}.\n"
-    )
-
-
-def _lenet(rows: Sequence[Row], size: Study) -> str:
-    of = size.lenet
-    if not _of(rows, "lenet"):
-        return ""
-    lines = [
-        f"## LeNet, B = {of.baseline} and {of.batch}\n",
-        "![LeNet](results/date_lenet.png)\n",
-        "| solver | B | | base rate | updates | test error by seed, % | mean | training loss |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    shown = [("manual", of.baseline), ("date", of.baseline), ("manual", of.batch)]
-    shown += [(toggle, of.batch) for toggle in TOGGLES] + [("date", of.batch)]
-    for solver, tuned in of.solvers:
-        for method, batch in shown:
-            runs = lenet_runs(rows, size, solver, method, batch)
-            if runs:
-                grid = tuned.date if method == "date" else tuned.manual
-                cells = [solver, str(batch), _name(method), _rate(runs[0].lr, grid)]
-                lines.append(f"| {' | '.join([*cells, str(runs[0].updates), *_cells(runs)])} |")
-    lines += ["", "Trials at the baseline's batch, seed 0, validation error in %:\n"]
-    lines += ["| solver | schedule | rates | errors |", "|---|---|---|---|"]
-    for solver, tuned in of.solvers:
-        for method, grid in (("manual", tuned.manual), ("date", tuned.date)):
-
-            def key(lr: float, solver: str = solver, method: str = method) -> str:
-                return plan.lenet_name(of.baseline, solver, method, lr)
-
-            lines.append(f"| {solver} | {_name(method)} | {_trials(rows, grid, key)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _ratios(rows: Sequence[Row], size: Study) -> str:
-    run = ratio_run(rows, size)
-    found = parsed_ratios(run) if run else {}
-    if run is None or not found:
-        return ""
-    lines = [
-        f"## Layer ratios, DATE on RMSProp, B = {run.batch}\n",
-        "![layer ratios](results/date_ratios.png)\n",
-        "| layer | first | median | last |",
-        "|---|---|---|---|",
-    ]
-    lines += [
-        f"| {layer} | {first:.3g} | {middle:.3g} | {last:.3g} |"
-        for layer, (first, middle, last) in found.items()
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _lipschitz(rows: Sequence[Row], size: Study) -> str:
-    found = lipschitz_runs(rows, size)
-    if not found:
-        return ""
-    lines = [
-        "## Local Lipschitz constant, LeNet\n",
-        "![local Lipschitz constant](results/date_lipschitz.png)\n",
-        "| B | seeds | L first | L at its peak | peak, epoch | peak, update | L last | lost |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for batch, runs in found.items():
-        per_epoch = (size.samples + size.validation) / batch
-        cells = [
-            str(batch),
-            str(len(runs)),
-            mean([r.first_lipschitz for r in runs], ".3g"),
-            mean([r.peak_lipschitz for r in runs], ".3g"),
-            mean([r.peak_epoch for r in runs]),
-            mean([r.peak_epoch * per_epoch for r in runs], ".0f"),
-            mean([r.last_lipschitz for r in runs], ".3g"),
-            str(sum(r.verdict == "diverged" for r in runs)),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _needle(rows: Sequence[Row], size: Study) -> str:
-    found = _of(rows, "needle")
-    if not found:
-        return ""
-    centre = plan.needle_centre(size, errors_of(rows))
-    best = "not chosen yet" if centre is None else f"best {_rate(centre, size.needle.coarse)}"
-    lines = [
-        f"## LARS over its rate, LeNet, B = {size.needle.batch}\n",
-        "![LARS over its rate](results/date_needle.png)\n",
-        f"By validation error of the coarse grid: {best}.\n",
-        "| rate | updates | test error by seed, % | mean | training loss |",
-        "|---|---|---|---|---|",
-    ]
-    for lr in sorted({row.lr for row in found}):
-        runs = sorted((row for row in found if row.lr == lr), key=lambda row: row.seed)
-        lines.append(f"| {lr:.5g} | {' | '.join([str(runs[0].updates), *_cells(runs)])} |")
-    return "\n".join(lines) + "\n"
-
-
-def _lstm(rows: Sequence[Row], size: Study) -> str:
-    of = size.lstm
-    if not _of(rows, "lstm"):
-        return ""
-    lines = [
-        "## MNIST-LSTM, hidden 128\n",
-        "![LSTM](results/date_lstm.png)\n",
-        "At the rate with the lowest validation error of the trials; DATE's are at "
-        f"B = {of.baseline}.\n",
-        "| B | method | rate | updates | test error by seed, % | mean | training loss |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for batch in sorted(of.batches):
-        grids = {rival: grid for rival, _, grid in plan.lstm_rivals(size, batch)}
-        for method, grid in ({"date": of.date} | grids).items():
-            runs = lstm_runs(rows, size, method, batch)
-            if runs:
-                cells = [str(batch), _name(method), _rate(runs[0].lr, grid), str(runs[0].updates)]
-                lines.append(f"| {' | '.join([*cells, *_cells(runs)])} |")
-    lines += ["", "Trials, seed 0, validation error in %:\n"]
-    lines += ["| B | method | rates | errors |", "|---|---|---|---|"]
-    for batch in sorted(of.batches):
-        grids = {rival: grid for rival, _, grid in plan.lstm_rivals(size, batch)}
-        own = {"date": of.date} if batch == of.baseline else {}
-        for method, grid in (own | grids).items():
-
-            def key(lr: float, method: str = method, batch: int = batch) -> str:
-                return plan.name("lstm", method, batch, lr, 0)
-
-            lines.append(f"| {batch} | {_name(method)} | {_trials(rows, grid, key)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _long(rows: Sequence[Row], size: Study) -> str:
-    of, found = size.lenet, _of(rows, "long")
-    if not found:
-        return ""
-    lines = [
-        f"## LeNet for the paper's {of.long_epochs:g} epochs\n",
-        "At the rates of the short runs, seed 0; run after the tables above, so no criteria.\n",
-        "| solver | B | | base rate | updates | test error, % | mean | training loss |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in sorted(found, key=lambda row: (row.method, row.batch)):
-        solver, method = row.method.split("-")
-        cells = [solver, str(row.batch), _name(method), f"{row.lr:g}", str(row.updates)]
-        lines.append(f"| {' | '.join([*cells, *_cells([row])])} |")
-    return "\n".join(lines) + "\n"
-
-
-def _deviations(size: Study) -> str:
+def _head(size: Study) -> str:
     lenet, lstm, lip = size.lenet, size.lstm, size.lipschitz
-    return DEVIATIONS.format(
-        lenet_epochs=lenet.epochs,
-        lenet_updates=math.ceil(lenet.epochs * size.samples / lenet.batch),
-        large=lenet.batch,
-        trials=len(lenet.solvers[0][1].manual),
-        needle_epochs=size.needle.epochs,
+    updates = {
+        f"{name}_{at}": math.ceil(task.epochs * task.samples / batch)
+        for name, task in (("lenet", lenet), ("lstm", lstm))
+        for at, batch in (("small", task.baseline), ("large", task.largest))
+    }
+    return HEAD.format(
+        samples=lenet.samples,
+        validation=size.validation,
+        lenet=lenet,
+        lstm=lstm,
+        tuning=size.tuning_seed,
+        further=size.further,
+        seeds=len(size.seeds),
+        lost=LOST,
+        lstm_lost=LSTM_LOST,
         lip_lr=lip.lr,
         lip_baseline=lip.baseline,
         probe=lip.probe,
-        all_samples=size.samples + size.validation,
-        lstm_epochs=lstm.epochs,
-        lstm_updates=math.ceil(lstm.epochs * size.samples / lstm.largest),
-        lstm_batch=lstm.largest,
-        adam=len(lstm.rivals[0][2]),
+        measured=round(
+            sum(e * lip.samples / b / every for b, e, every in lip.cells) / len(lip.cells)
+        ),
+        lengths=", ".join(f"{e:g} epochs at {b:,}" for b, e, _ in lip.cells),
+        lip_seeds=len(lip.seeds),
+        unpeaked=UNPEAKED,
+        needle_seeds=len(size.needle_seeds),
+        **updates,
     )
 
 
-def _cells(runs: Sequence[Row]) -> list[str]:
-    """Each seed's error, mean over the runs that have a model, training loss."""
-    alive = [100 * test_error(row) for row in runs if math.isfinite(row.train_loss)]
+def _plan(made: Measured) -> str:
+    lines = []
+    for part in PARTS:
+        count, time = hours(part, made.size)
+        lines.append([part, str(count), f"{time:.1f}", str(made.left(part))])
+    return markdown(["part", "runs", "core hours", "to come"], lines)
+
+
+def _judged(made: Measured) -> bool:
+    return any(made.judged(cell) for part in PARTS.values() for cell in part)
+
+
+def _lipschitz(made: Measured) -> str:
+    found = {batch: rows for batch, rows in made.lipschitz().items() if rows}
+    if not found:
+        return ""
+    lines = []
+    for batch, rows in found.items():
+        inside = [row for row in rows if row.peak_is_inside]
+        per_epoch = made.size.lipschitz.samples / batch
+        lines.append([
+            f"{batch:,}", f"{len(inside)} of {len(rows)}",
+            mean([row.peak_lipschitz for row in inside], ".3g"),
+            mean([row.peak_epoch for row in inside]),
+            mean([row.peak_epoch * per_epoch for row in inside], ".0f"),
+            str(sum(row.verdict == "diverged" for row in rows)),
+        ])  # fmt: skip
+    head = ["B", "runs with a peak", "L at its peak", "peak, epoch", "peak, update", "diverged"]
+    inside = {b: [row for row in rows if row.peak_is_inside] for b, rows in found.items()}
+    enough = sum(map(bool, inside.values())) > 1 and sum(map(len, inside.values())) > 2
+    exponent = f"\nEpoch of the peak: B to the power {signed(elasticity(inside))}.\n"
+    return (
+        "## Local Lipschitz constant, LeNet\n\n"
+        "![epoch of the peak over the batch](results/date_lipschitz.png)\n\n"
+        + markdown(head, lines)
+        + (exponent if enough else "")
+    )
+
+
+def _part(made: Measured, part: str, title: str) -> str:
+    """Judged runs and trials of a part's cells, if it has any."""
+    cells = PARTS[part]
+    trials = list(dict.fromkeys(cell.tuned_at for cell in cells))
+    if not any(made.error(cell)(lr) is not None for cell in trials for lr in made.tried(cell)):
+        return ""
+    head = ["B", "", "base rate", "test error by seed, %", "mean", "training loss"]
+    lines = [_cell(made, cell) for cell in cells]
+    tried = [[_label(cell, made), _trials(made, cell)] for cell in trials]
+    return "\n".join([
+        f"## {title}\n",
+        markdown(head, lines),
+        markdown(["tried at", "base rate: validation error of one seed, %"], tried),
+    ])  # fmt: skip
+
+
+def _cell(made: Measured, cell: Cell) -> list[str]:
+    lr, runs = made.chosen(cell), made.judged(cell)
+    rate = "-" if lr is None else f"{lr:.5g}"
+    if lr is not None and made.is_at_end(cell):
+        rate += " (end of the grid)"
+    alive = [points(row) for row in runs if math.isfinite(row.train_loss)]
     return [
-        " ".join(map(_error, runs)),
+        f"{cell.batch(made.size):,}",
+        cell.method,
+        rate,
+        " ".join(map(_error, runs)) or "-",
         mean(alive),
         mean([row.train_loss for row in runs], ".3f"),
     ]
 
 
 def _error(row: Row) -> str:
-    if not math.isfinite(row.train_loss):
-        return "NaN"
-    return f"{100 * row.test_error:.2f}" + (" dead" if row.verdict == "diverged" else "")
+    return f"{points(row):.2f}" if math.isfinite(row.train_loss) else "NaN"
 
 
-def _trials(rows: Sequence[Row], grid: Sequence[float], key: Callable[[float], str]) -> str:
-    errors = errors_of(rows)
-    known = [errors(key(lr)) for lr in grid]
-    cells = [
-        "missing" if e is None else "NaN" if math.isinf(e) else f"{100 * e:.2f}" for e in known
-    ]
-    return f"{' '.join(f'{lr:g}' for lr in grid)} | {' '.join(cells)}"
+def _label(cell: Cell, made: Measured) -> str:
+    return f"{cell.method}, B = {cell.batch(made.size):,}"
 
 
-def _rate(lr: float, grid: Sequence[float]) -> str:
-    return f"**{lr:g}**" if lr in (min(grid), max(grid)) else f"{lr:g}"
+def _trials(made: Measured, cell: Cell) -> str:
+    error, best = made.error(cell), made.chosen(cell)
+    return ", ".join(_trial(lr, error(lr), lr == best) for lr in made.tried(cell))
 
 
-def _name(method: str) -> str:
-    own = {"date": "DATE", "manual": "manual schedule", "legw": "+ LEGW", "ratio": "+ layer ratio"}
-    return own.get(method, f"+ {method}" if method in ("sqrt", "roller-coaster") else method)
-
-
-def _of(rows: Sequence[Row], part: str) -> list[Row]:
-    return [row for row in rows if row.part == part]
+def _trial(lr: float, error: float | None, is_best: bool) -> str:
+    shown = "-" if error is None else "NaN" if math.isinf(error) else f"{100 * error:.2f}"
+    return f"{lr:g}: " + (f"**{shown}**" if is_best else shown)

@@ -1,18 +1,17 @@
 """Each run of the DATE study is one row of numbers in the committed table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from experiments.common import tables
+from experiments.common import kept, tables
 from experiments.common.scale import Scale
-from experiments.date.plan import PARTS, STUDY, ErrorOf, runs
-from experiments.date.size import study
+from experiments.date import lipschitz, plan
+from experiments.date.plan import LIPSCHITZ, PARTS, STUDY, ErrorOf
+from experiments.date.size import Study, study
 from gossip.compare import metrics
 from gossip.report import Run, load_runs
 from gossip.report.rates import by_layer
@@ -27,164 +26,135 @@ WINDOW = 3
 class Row:
     """One run. Errors are shares of a set at the final model; NaN: not measured."""
 
-    part: str
-    """Part of the study: lenet, long, needle, lipschitz or lstm."""
     key: str
+    task: str
+    """lenet, lstm or lipschitz."""
     method: str
-    """Method as it stands in the key: solver and method of lenet, method of lstm."""
     batch: int
     lr: float
     """The base rate: the baseline's where it is scaled."""
     seed: int
     epochs: float
-    updates: int
-    """Updates that were made: fewer than planned if a loss was not finite."""
+    steps: int
     verdict: str
     validation_error: float = math.nan
     test_error: float = math.nan
-    best_test_error: float = math.nan
-    """Lowest test error at any evaluation: chosen on the test set, so only a bound."""
     train_loss: float = math.nan
-    first_lipschitz: float = math.nan
-    """L(x, g) at the first step."""
     peak_lipschitz: float = math.nan
-    """Largest running median of L."""
+    """Largest running median of L(x, g)."""
     peak_epoch: float = math.nan
     peak_is_inside: bool = False
     """Whether it came before the last tenth of the run: else L may still be rising."""
-    last_lipschitz: float = math.nan
-    layer_ratios: str = ""
-    """First, median and last ratio of each layer over the evaluated steps: LAYER=r:r:r LAYER=..."""
+    ratio_spread: float = math.nan
+    """Largest over least of the layers' median ratios r."""
+    ratio_change: float = math.nan
+    """Largest over least of the first and last ratio, of the layer that changes most."""
     seconds: float = math.nan
     """Wall time of the run, evaluation included, on one thread."""
     versions: str = ""
 
 
-def load(scale: Scale) -> list[tuple[Row, Run]]:
-    """The finished runs of the plan; runs of an older plan are left out."""
-    wanted = planned(scale)
-    folders = sweep.finished(scale.runs / STUDY)
-    found = load_runs([folder for folder in folders if folder.name in wanted])
-    return [(row_of(run), run) for run in found]
+def names(size: Study, error: ErrorOf) -> list[str]:
+    """The names of all runs that can be named by now."""
+    cells = (cell for part in PARTS.values() for cell in part)
+    found = [*lipschitz.runs(size), *(key for c in cells for key in plan.runs(c, size, error))]
+    return list(dict.fromkeys(found))
 
 
-def planned(scale: Scale) -> set[str]:
-    """Names of the runs that can be named by now."""
-    size, error = study(scale), errors(scale)
-    return {key for part in PARTS for key in runs(part, size, error)}
+def load(scale: Scale) -> list[Row]:
+    """The finished runs of the plan, in its order, with the kept rows."""
+    rows = {row.key: row for row in [*read(scale), *_finished(scale)]}
+    wanted = names(study(scale), known(rows))
+    return kept.merged([rows[key] for key in wanted if key in rows], read(scale), wanted)
 
 
 def errors(scale: Scale) -> ErrorOf:
-    """The validation errors of the finished runs, read from their folders once."""
-    known: dict[str, float] = {}
-    for run in load_runs(sweep.finished(scale.runs / STUDY)):
-        known[run.folder.name] = _judged(
-            run.number("train_loss"), metrics.last_error(run, metrics.VALIDATION)
-        )
-    return known.get
+    """The validation errors of the finished runs and of the kept rows."""
+    return known({row.key: row for row in [*read(scale), *_finished(scale)]})
 
 
-def errors_of(rows: Sequence[Row]) -> ErrorOf:
-    """The validation errors of the finished runs, from the rows of the table."""
-    return {row.key: _judged(row.train_loss, row.validation_error) for row in rows}.get
+def known(rows: Mapping[str, Row]) -> ErrorOf:
+    """The validation errors of rows, by name; infinite without a finite loss."""
+    return {
+        key: row.validation_error if math.isfinite(row.train_loss) else math.inf
+        for key, row in rows.items()
+    }.get
+
+
+def _finished(scale: Scale) -> list[Row]:
+    found = sweep.finished(scale.runs / STUDY)
+    return [row_of(run) for run in (load_runs(found) if found else ())]
 
 
 def row_of(run: Run) -> Row:
     """The numbers of one run."""
-    part, method = _names(run.folder.name)
+    task, _, rest = run.folder.name.partition("-")
     return Row(
-        part=part,
         key=run.folder.name,
-        method=method,
+        task=task,
+        method=rest[: rest.index("-b")],
         batch=run.setting("learners") * run.setting("batch_size"),
         lr=run.setting("lr"),
         seed=run.setting("seed"),
         epochs=run.setting("epochs"),
-        updates=int(run.number("steps")),
+        steps=int(run.number("steps")),
         verdict=run.verdict,
         validation_error=metrics.last_error(run, metrics.VALIDATION),
         test_error=metrics.last_error(run, metrics.TEST),
-        best_test_error=run.number("best_test_error"),
         train_loss=run.number("train_loss"),
         **_curvature(run),
-        layer_ratios=_ratios_text(run),
+        **_ratios(run),
         seconds=run.number("wall_seconds", "total"),
         versions=tables.versions(run),
     )
 
 
-def curvature(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Epochs and running medians of L(x, g); nothing where it was not measured."""
+def write(rows: Sequence[Row], scale: Scale) -> None:
+    """Write the table; what was not measured stays empty."""
+    tables.write([asdict(row) for row in rows], scale.results / TABLE)
+
+
+def read(scale: Scale) -> list[Row]:
+    """The rows that `write` wrote, of runs as long as the plan's; none if there is no file."""
+    found, size = tables.typed(scale.results / TABLE, Row), study(scale)
+    return kept.of_plan(found, lambda row: _steps(row, size))
+
+
+def _steps(row: Row, size: Study) -> int:
+    if row.task == LIPSCHITZ:
+        lengths = {batch: epochs for batch, epochs, _ in size.lipschitz.cells}
+        return math.ceil(lengths.get(row.batch, 0.0) * size.lipschitz.samples / row.batch)
+    task = size.task(row.task)
+    return math.ceil(task.epochs * task.samples / row.batch)
+
+
+def _curvature(run: Run) -> dict[str, Any]:
+    """Peak of the running median of L(x, g); nothing where it was not measured."""
     epochs, values = run.column("epoch"), run.column("lipschitz")
     there = np.isfinite(values)
     epochs, values = epochs[there], values[there]
     if len(values) < WINDOW:
-        return epochs, values
-    parts = np.lib.stride_tricks.sliding_window_view(values, WINDOW)
-    inner = slice(WINDOW // 2, len(values) - WINDOW // 2)
-    return epochs[inner], np.median(parts, axis=1)
-
-
-def layer_ratios(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Steps and ratios r by layer; nothing for a run without."""
-    result = {}
-    for layer, values in by_layer(run, "layer_ratio").items():
-        there = np.isfinite(values)
-        result[layer] = run.column("step")[there], values[there]
-    return result
-
-
-def parsed_ratios(row: Row) -> dict[str, tuple[float, float, float]]:
-    """First, median and last ratio by layer."""
-    found = {}
-    for part in row.layer_ratios.split():
-        layer, _, numbers = part.partition("=")
-        first, middle, last = map(float, numbers.split(":"))
-        found[layer] = first, middle, last
-    return found
-
-
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as a table; what was not measured stays empty."""
-    tables.write([asdict(row) for row in sorted(rows, key=lambda row: row.key)], path)
-
-
-def read_csv(path: Path) -> list[Row]:
-    """What `write_csv` wrote; no rows if there is no file."""
-    found = map(tables.filled, tables.read(path))
-    return [msgspec.convert(table, Row, strict=False) for table in found]
-
-
-def _judged(train_loss: float, error: float) -> float:
-    """The error, infinite without a finite loss; the verdict would take slow runs for dead ones."""
-    return error if math.isfinite(train_loss) else math.inf
-
-
-def _names(key: str) -> tuple[str, str]:
-    """Part and method of a run's name, PART-METHOD-bB-lrR-seedS."""
-    part, _, rest = key.partition("-")
-    part = "needle" if rest.startswith("lars-") else part
-    return part, rest[: rest.index("-b")]
-
-
-def _curvature(run: Run) -> dict[str, Any]:
-    epochs, values = curvature(run)
-    if not len(values):
         return {}
-    raw = run.column("lipschitz")
-    raw = raw[np.isfinite(raw)]
+    inner = slice(WINDOW // 2, len(values) - WINDOW // 2)
+    epochs = epochs[inner]
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, WINDOW), axis=1)
+    peak = float(epochs[medians.argmax()])
     return {
-        "first_lipschitz": float(raw[0]),
-        "peak_lipschitz": float(values.max()),
-        "peak_epoch": float(epochs[values.argmax()]),
-        "peak_is_inside": bool(epochs[values.argmax()] < 0.9 * run.setting("epochs")),
-        "last_lipschitz": float(raw[-1]),
+        "peak_lipschitz": float(medians.max()),
+        "peak_epoch": peak,
+        "peak_is_inside": bool(peak < 0.9 * run.setting("epochs")),
     }
 
 
-def _ratios_text(run: Run) -> str:
-    return " ".join(
-        f"{layer}={values[0]:.4g}:{np.median(values):.4g}:{values[-1]:.4g}"
-        for layer, (_, values) in layer_ratios(run).items()
-        if len(values)
-    )
+def _ratios(run: Run) -> dict[str, Any]:
+    """How much layer ratios differ and change; nothing for a run without."""
+    layers = [v[np.isfinite(v)] for v in by_layer(run, "layer_ratio").values()]
+    layers = [values for values in layers if len(values)]
+    if not layers:
+        return {}
+    middles = [float(np.median(values)) for values in layers]
+    ends = [(float(values[0]), float(values[-1])) for values in layers]
+    return {
+        "ratio_spread": max(middles) / min(middles),
+        "ratio_change": max(max(pair) / min(pair) for pair in ends),
+    }

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import tyro
 
-from experiments.common.command import Options, each_part
+from experiments.common import kept
+from experiments.common.command import Options, each_part, grow
 from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.lena import page, plan
@@ -19,28 +20,38 @@ from experiments.lena.pictures import pictures
 from experiments.lena.plan import PARTS, STUDY, Task
 from experiments.lena.rows import error_of, load, write_csv
 from experiments.lena.tables import Rows
+from experiments.lena.tuned import picture, section
+from experiments.lena.tuned import plan as tuned_plan
+from experiments.lena.tuned import rows as tuned_rows
+from gossip.config import Config
 from gossip.errors import UserError, one_of
 from gossip.runs import sweep
 from topologies.terminal import lossy_output
+
+TUNED = "tuned"
+ALL = (TUNED, *PARTS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(Options):
     """Make the runs of the LENA study, or go on with them; experiments.publish shows them."""
 
-    parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = tuple(PARTS)
-    """The single worker; Tables 1 and 2 on seed 0; their further seeds; Table 3; Fig. 4; a little
-    of it on CIFAR-10; a few runs of five times the length. Whatever is chosen, the base rate is
-    tuned before."""
+    parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(ALL))] = ALL
+    """Tables 1 and 2 at 20 epochs, every cell tuned; at 4 epochs and the single worker's base rate:
+    the single worker; Tables 1 and 2 on seed 0; their further seeds; Table 3; Fig. 4; a little of
+    it on CIFAR-10. The base rate of these is tuned before."""
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:
-    """Make the missing runs of one of PARTS, and before them those that tune its base rate.
+    """Make the missing runs of one of ALL parts, and before them those that tune its base rate.
 
     Raises:
         UserError: there is no such part, or a run failed.
     """
-    one_of(PARTS, part, "part")
+    one_of(dict.fromkeys(ALL), part, "part")
+    if part == TUNED:
+        run_tuned(scale, jobs=jobs)
+        return
     made = plan.study(scale)
     lr = tuned(scale, made.small if part == "cifar" else made.main, jobs=jobs)
     sweep.run_all(plan.part(made, part, lr), scale.runs / STUDY, jobs=jobs)
@@ -61,8 +72,30 @@ def tuned(scale: Scale, task: Task, *, jobs: int) -> float:
     return lr
 
 
+def run_tuned(scale: Scale, *, jobs: int) -> None:
+    """Make the missing runs of the tuned tables, cell by cell.
+
+    Raises:
+        UserError: a run failed.
+    """
+    made, shared = tuned_plan.size(scale), tuned_plan.study(scale)
+
+    def make(wanted: dict[str, Config]) -> None:
+        left = kept.missing(wanted, tuned_rows.read(scale))
+        sweep.run_all(left, scale.runs / tuned_plan.STUDY, jobs=jobs)
+
+    for cell in made.cells:
+        grow(
+            lambda cell=cell: tuned_plan.runs(cell, made, shared, tuned_rows.errors(scale)),
+            make,
+        )
+
+
 def publish(scale: Scale) -> None:
-    """Write table and pictures of the finished runs, if there are any."""
+    """Write tables and pictures of the finished runs, if there are any."""
+    if found := tuned_rows.load(scale):
+        tuned_rows.write(found, scale)
+        save(picture.tuned(section.measured(scale)), scale.results / picture.PICTURE)
     results, made = load(scale), plan.study(scale)
     if results:
         rows = Rows(made, {key: result.row for key, result in results.items()})

@@ -57,11 +57,6 @@ class Study:
         prefix="cifar-",
     )  # fmt: skip
     """A second, small task: one seed, two n."""
-    long: Task = Task(
-        dataset="fashion-mnist", model="cnn", samples=55_000, validation=5_000, epochs=20.0,
-        prefix="long-",
-    )  # fmt: skip
-    """The first for five times as long: are there only too few updates?"""
     batch: int = 32
     """B, the batch of each learner."""
     evaluations: int = 12
@@ -72,7 +67,6 @@ class Study:
     layer_learners: tuple[int, ...] = (32, 128)
     """Values of n in Fig. 4."""
     small_learners: tuple[int, ...] = (8, 32)
-    long_learners: tuple[int, ...] = (16, 64)
     rival_learners: tuple[int, ...] = (16, 64)
     rates: tuple[float, ...] = (0.01, 0.02, 0.04, 0.08)
     """Base rates tried on the single worker."""
@@ -94,14 +88,12 @@ _DIGITS = Task(dataset="digits", model="cnn", samples=1_337, validation=100, epo
 SMOKE = Study(
     main=_DIGITS,
     small=replace(_DIGITS, model="cnn-bn", epochs=0.5, prefix="cifar-"),
-    long=replace(_DIGITS, epochs=1.5, prefix="long-"),
     batch=16,
     evaluations=3,
     learners=(4,),
     few_learners=(4,),
     layer_learners=(4,),
     small_learners=(2,),
-    long_learners=(4,),
     rival_learners=(4,),
     rates=(0.02, 0.04),
     base_seeds=1,
@@ -231,7 +223,7 @@ def base_grid(made: Study, task: Task) -> dict[str, Config]:
 
 def part(made: Study, name: str, lr: float) -> dict[str, Config]:
     """The runs of one of PARTS at the base rate."""
-    runs = Runs(made, {"cifar": made.small, "long": made.long}.get(name, made.main))
+    runs = Runs(made, made.small if name == "cifar" else made.main)
     PARTS[name](runs, lr)
     return runs.configs
 
@@ -288,20 +280,6 @@ def _cifar(runs: Runs, lr: float) -> None:
             runs.add(recipe, n, lr, 0)
 
 
-LONG = {name: cell(*parts) for name, parts in DIAGONAL.items()} | {
-    "LENA, alpha = 1 %": lena_at(0.01),
-    "LENA, no warm-up": cell("lena", "none"),
-}
-"""Methods that run for longer; chosen after the short runs, where LENA's warm-up was weak."""
-
-
-def _long(runs: Runs, lr: float) -> None:
-    runs.add(SINGLE, 1, lr, 0)
-    for n in runs.study.long_learners:
-        for recipe in LONG.values():
-            runs.add(recipe, n, lr, 0)
-
-
 PARTS: dict[str, Callable[[Runs, float], None]] = {
     "base": _base,
     "table2": _table2,
@@ -309,6 +287,5 @@ PARTS: dict[str, Callable[[Runs, float], None]] = {
     "table3": _table3,
     "fig4": _fig4,
     "cifar": _cifar,
-    "long": _long,
 }
 """Parts of the study: the single worker; Tables 1 and 2 on seed 0; their further seeds; ..."""

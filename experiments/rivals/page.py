@@ -61,12 +61,16 @@ Our reading of the tables below; two seeds, one task, few updates.
 
 - With equal tuning, adaptive methods win: LAMB, LARS and DATE lose the least as n grows. At n = 16
   LAMB and LARS keep the single worker's error; at n = 64 (107 updates) nothing does.
-- Plain DPSGD on one-peer graphs is no worse than plain SSGD and sends half the bytes. It does not
-  close the gap to the tuned rules, and a ring is worse at n = 64.
-- LENA's rule helps DPSGD about as much as it helps SSGD, and costs it the all-reduce that it lives
-  without.
-- Whether DPSGD bears larger rates is not settled here: both survive the highest rate of the grid.
-  Best rates at the edge of a grid, LENA's and LARS's among them, might be better outside.
+- Plain DPSGD on one-peer graphs is no worse than plain SSGD by these means, which two seeds cannot
+  tell apart, and sends half the bytes. It does not close the gap to the tuned rules, and a ring is
+  worse at n = 64.
+- LENA's rule takes about half as many points off DPSGD's error as off SSGD's, and costs it the
+  all-reduce that it lives without.
+- That DPSGD bears larger rates does not show here. The trials, of one seed, with momentum and
+  rates that fall, even point the other way at n = 16: at the highest rate SSGD trains, DPSGD on
+  one-peer graphs is far worse, and on a ring it is lost. [The fight](fight.md) asks it of many.
+- Best rates at the edge of a grid, LENA's and LARS's among them, might be better outside. Seed 0
+  chose the rates and is one of the two that are judged: nothing here is a test.
 """
 
 

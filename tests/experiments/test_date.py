@@ -1,196 +1,212 @@
 """The DATE study: its plan, its criteria, and all of its code at a scale that means nothing."""
 
 import math
-from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.common.scale import smoke
-from experiments.date import claims, command, groups, page, plan
-from experiments.date.plan import PARTS, TOGGLES
-from experiments.date.rows import TABLE, Row, parsed_ratios, planned, read_csv, write_csv
+from experiments.date import claims, command, groups, lipschitz, page, plan, rows
+from experiments.date.groups import Measured
+from experiments.date.methods import METHODS, TOGGLES, recipe
+from experiments.date.plan import LIPSCHITZ, PARTS, STEP, Cell, chosen, key
+from experiments.date.rows import Row
 from experiments.date.size import FULL, SMOKE, Study
 from gossip.config import Config
 from gossip.config.presets import PRESETS
 from gossip.rates import Span
 from gossip.study.rate_rule import budget, rule
 from gossip.task.layers import Layer
+from tests.experiments.keeping import assert_table_is_enough
+
+CELLS = [cell for part in PARTS.values() for cell in part]
+OURS, SMALL = Cell("lenet", "rmsprop-date"), Cell("lenet", "rmsprop-manual", is_large=False)
 
 
-def known(key: str) -> float:
-    """All trials done, all alike: the first rate of each grid is chosen."""
-    return 0.0
+def middle(cell: Cell, size: Study) -> plan.ErrorOf:
+    """Errors of trials of which the middle one is the best."""
+    best = key(cell.tuned_at, plan.grid(cell, size).rates[1], size.tuning_seed, size)
+    return lambda name: 0.1 if name == best else 0.2
 
 
-def all_runs(size: Study) -> dict[str, Config]:
-    return {key: run for part in PARTS for key, run in plan.runs(part, size, known).items()}
+def whole(cell: Cell, size: Study = FULL) -> dict[str, Config]:
+    return plan.runs(cell, size, middle(cell, size))
 
 
-@pytest.mark.parametrize("part", ["lenet", "long", "needle", "lstm", "lipschitz"])
-@pytest.mark.parametrize("size", [FULL, SMOKE], ids=["full", "smoke"])
-def test_runs_of_a_part_see_equally_many_samples(size: Study, part: str) -> None:
-    runs = plan.runs(part, size, known).values()
-    assert len({(run.epochs, run.data.validation) for run in runs}) == 1
+def test_runs_of_a_task_see_equally_many_samples() -> None:
+    for task in METHODS:
+        made = [config for cell in CELLS if cell.task == task for config in whole(cell).values()]
+        assert len({(config.epochs, config.data.validation) for config in made}) == 1
+        assert made[0].epochs == FULL.task(task).epochs
 
 
-@pytest.mark.parametrize("size", [FULL, SMOKE], ids=["full", "smoke"])
-def test_every_method_has_equally_many_trials(size: Study) -> None:
-    for _, tuned in size.lenet.solvers:
-        assert len(tuned.manual) == len(tuned.date)
-    of = size.lstm
-    trials = {len(grid) for _, _, grid in of.rivals} | {len(of.date), len(of.wide)}
-    assert len(trials) == 1
-    runs = plan.runs("lstm", size, lambda key: None)
-    tried = Counter(key.rsplit("-lr")[0] for key in runs)
-    assert set(tried.values()) == trials
+def test_no_seed_that_tuned_anything_is_judged() -> None:
+    assert FULL.tuning_seed not in {*FULL.seeds, *FULL.needle_seeds, *FULL.lipschitz.seeds}
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_a_cell_has_three_trials_a_factor_of_two_apart_and_all_its_seeds(cell: Cell) -> None:
+    rates = plan.grid(cell, FULL).rates
+    assert np.diff(np.log2(rates)) == pytest.approx([1, 1])
+    trials = plan.runs(cell, FULL, lambda name: None)
+    assert {config.seed for config in trials.values()} == {FULL.tuning_seed}
+    assert len(whole(cell)) == len(rates) + len(cell.seeds(FULL))
 
 
 def test_date_is_tuned_at_the_baseline_and_nowhere_else() -> None:
-    runs = plan.runs("lstm", FULL, known)
-    elsewhere = [k for k in runs if "-date-" in k and f"-b{FULL.lstm.baseline}-" not in k]
-    assert len(elsewhere) == len(FULL.lstm.batches) - 1
+    for cell in CELLS:
+        if cell.made.schedule == "date":
+            assert not cell.tuned_at.is_large
+            judged = [c for c in whole(cell).values() if c.seed != FULL.tuning_seed]
+            assert {c.data.batch_size for c in judged} == {cell.batch(FULL)}
 
 
-def test_runs_that_need_a_choice_wait_for_all_trials() -> None:
-    trials = plan.runs("lenet", FULL, lambda key: None)
-    assert all("-b1024-" in key for key in trials)
-    one_missing = dict.fromkeys(list(trials)[1:], 0.1).get
-    assert not any("momentum-manual-b8192" in k for k in plan.runs("lenet", FULL, one_missing))
+def test_the_parts_of_date_have_the_rate_of_the_manual_schedule() -> None:
+    for cell in PARTS["toggles"]:
+        assert chosen(cell, FULL, middle(cell, FULL)) == METHODS["lenet"]["rmsprop-manual"].rates[1]
 
 
-def test_the_lowest_validation_error_wins_and_what_has_no_model_never_does() -> None:
-    errors = {"a": 0.2, "b": 0.1, "c": math.inf}
-    assert plan.best(["a", "b", "c"], errors.get) == 1
-    assert plan.best(["a", "b", "d"], errors.get) is None
-    assert plan.best(["c"], errors.get) is None
+def test_the_needles_rates_are_six_thousandths_apart() -> None:
+    found = [chosen(cell, FULL, middle(cell, FULL)) for cell in PARTS["needle"]]
+    assert found == pytest.approx([5 / STEP, 5, 5 * STEP])
+    assert len({name for cell in PARTS["needle"] for name in whole(cell)}) == 3 + 3 * 8
 
 
 def test_the_toggles_add_up_to_the_preset() -> None:
-    assert plan.recipe("ratio") == PRESETS["date"]["rate"] == plan.recipe("date")
-    assert plan.recipe("plain") == {}
-    lengths = [len(plan.recipe(toggle)) for toggle in TOGGLES]
-    assert lengths == [0, 1, 2, 3, 4]
+    assert recipe("ratio") == PRESETS["date"]["rate"] == recipe("date")
+    assert [len(recipe(toggle)) for toggle in TOGGLES] == [0, 1, 2, 3, 4]
 
 
 def test_legw_warms_up_over_the_baselines_updates_and_peaks_at_the_root() -> None:
-    config = all_runs(FULL)["lenet-rmsprop-roller-coaster-b8192-lr0.0005-seed0"]
-    length = budget(config, FULL.samples)
+    config = plan.config(Cell("lenet", "rmsprop-roller-coaster"), 5e-4, 0, FULL)
+    length = budget(config, FULL.lenet.samples)
     made = rule(config.rate, length, (Layer("w", 0, 1, (1,)),))
     rates, state = [], made.init()
     for t in range(math.ceil(length.steps)):
         paced, _ = made.pace(Span(t, t + 1), None, state)
         rates.append(float(paced.lr))
         state = paced.memory
-    updates = FULL.lenet.warmup * FULL.lenet.epochs * FULL.samples / FULL.lenet.baseline
-    assert max(rates) == pytest.approx(5e-4 * math.sqrt(8), rel=0.06)
+    updates = FULL.lenet.warmup * FULL.lenet.samples / FULL.lenet.baseline
+    assert max(rates) == pytest.approx(5e-4 * math.sqrt(8), rel=0.02)
     assert 1 + rates.index(max(rates)) == math.floor(updates)
 
 
-def test_the_number_of_runs_does_not_depend_on_what_is_chosen() -> None:
-    for part in PARTS:
-        total = plan.count(part, FULL)
-        assert len(plan.runs(part, FULL, lambda key: float(len(key)))) == total
+def test_the_curvature_is_measured_on_the_same_samples_at_the_root_of_the_batch() -> None:
+    made = lipschitz.runs(FULL)
+    assert len(made) == len(FULL.lipschitz.cells) * len(FULL.lipschitz.seeds)
+    assert len({(c.rate, c.data.dataset, c.data.validation) for c in made.values()}) == 1
+    assert {c.rate.scaling for c in made.values()} == {"sqrt"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("date")
-    assert command.main(["--smoke", "--folder", str(path), "--jobs", "2"]) == 0
-    command.publish(smoke(path))
-    page.write(smoke(path))
-    return path
+def row(name: str, cell: Cell, lr: float, seed: int, error: float, **changes: float) -> Row:
+    return Row(key=name, task=cell.task, method=cell.method, batch=cell.batch(FULL), lr=lr,
+               seed=seed, epochs=1.0, steps=1, verdict="", validation_error=error,
+               test_error=error, **({"train_loss": 0.1} | changes))  # fmt: skip
 
 
-def test_all_runs_are_made_and_have_a_row(folder: Path) -> None:
-    scale = smoke(folder)
-    rows = read_csv(scale.results / TABLE)
-    assert {row.key for row in rows} == planned(scale)
-    assert page.missing(rows, SMOKE) == []
-    assert {row.part for row in rows} == {"lenet", "long", "needle", "lipschitz", "lstm"}
-    assert all(math.isfinite(row.peak_epoch) for row in rows if row.part == "lipschitz")
-    ratios = groups.ratio_run(rows, SMOKE)
-    assert ratios
-    assert all(0.1 <= r <= 10 for found in parsed_ratios(ratios).values() for r in found)
+def cell_rows(cell: Cell, errors: Sequence[float], lost: int = 0) -> list[Row]:
+    """Trials with the middle rate best, and judged runs with these errors, some of them lost."""
+    of, at = middle(cell, FULL), cell.tuned_at
+    trials = [
+        row(name, at, lr, FULL.tuning_seed, of(name) or 0.0)
+        for lr in plan.grid(cell, FULL).rates
+        for name in [key(at, lr, FULL.tuning_seed, FULL)]
+    ]
+    lr = chosen(cell, FULL, of) or 0.0
+    judged = [
+        row(key(cell, lr, seed, FULL), cell, lr, seed, error,
+            train_loss=math.nan if i < lost else 0.1)
+        for i, (seed, error) in enumerate(zip(cell.seeds(FULL), errors, strict=True))
+    ]  # fmt: skip
+    return [*trials, *judged]
 
 
-def test_rows_survive_the_table(folder: Path) -> None:
-    scale = smoke(folder)
-    rows = read_csv(scale.results / TABLE)
-    write_csv(rows, folder / "again.csv")
-    assert (folder / "again.csv").read_bytes() == (scale.results / TABLE).read_bytes()
+def about(error: float, runs: int = 5) -> list[float]:
+    return [error + 2e-4 * i for i in range(runs)]
 
 
-def test_the_page_says_that_it_is_a_smoke_test_and_has_all_parts(folder: Path) -> None:
-    scale = smoke(folder)
+@pytest.mark.parametrize(
+    ("ours", "lost", "word"),
+    [(0.009, 0, "yes"), (0.012, 0, "open"), (0.02, 0, "no"), (0.009, 1, "open"), (0.009, 5, "no")],
+)
+def test_without_loss_is_within_a_fifth_of_a_point(ours: float, lost: int, word: str) -> None:
+    made = [*cell_rows(OURS, about(ours), lost), *cell_rows(SMALL, about(0.01))]
+    claim = next(c for c in claims.CLAIMS if "RMSProp trains" in c.statement)
+    verdict = claim.measured(Measured(FULL, made))
+    assert verdict is not None
+    assert verdict[0] == word
+    assert claim.measured(Measured(FULL, made[:-1])) is None
+
+
+@pytest.mark.parametrize(
+    ("off", "word"), [((0.02, 0.02), "no"), ((0.02, 0.05), "yes"), ((0.02, 0.03), "open")]
+)
+def test_a_needle_is_a_needle_by_the_numbers_alone(off: tuple[float, float], word: str) -> None:
+    errors = dict(zip((-1, 1, 0), (*off, 0.02), strict=True))
+    made = {
+        r.key: r for cell in PARTS["needle"] for r in cell_rows(cell, about(errors[cell.shift], 8))
+    }
+    verdict = claims.has_a_needle(Measured(FULL, list(made.values())))
+    assert verdict is not None
+    assert verdict[0] == word
+    assert claims.has_a_needle(Measured(FULL, list(made.values())[:-1])) is None
+
+
+def peaked(power: float, outside: int = 0) -> list[Row]:
+    """Runs whose peak moves with a power of the batch; some of them have none inside."""
+    of, rng = FULL.lipschitz, np.random.default_rng(0)
+    cells = [(batch, seed) for batch, *_ in of.cells for seed in of.seeds]
+    return [
+        Row(key=lipschitz.key(batch, seed, FULL), task=LIPSCHITZ, method="momentum", batch=batch,
+            lr=of.lr, seed=seed, epochs=1.0, steps=1, verdict="", train_loss=0.1,
+            peak_epoch=float((batch / 256) ** power * np.exp(rng.normal(0, 0.2))),
+            peak_is_inside=i >= outside)
+        for i, (batch, seed) in enumerate(cells)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("power", "outside", "words"),
+    [(1.0, 0, ("yes", "yes")), (0.4, 2, ("yes", "no")), (-0.5, 0, ("no", "no")),
+     (1.0, 3, ("open", "open"))],
+)  # fmt: skip
+def test_the_peak_is_later_or_in_proportion_by_its_elasticity(power, outside, words) -> None:
+    made = Measured(FULL, peaked(power, outside))
+    judges = claims.peaks(claims.ABOVE), claims.peaks(claims.PROPORTION)
+    assert tuple((judge(made) or ("", ""))[0] for judge in judges) == words
+    assert judges[0](Measured(FULL, made.rows[:-1])) is None
+
+
+def test_an_elasticity_covers_the_power_it_was_drawn_with() -> None:
+    rng, x, hits = np.random.default_rng(1), np.repeat(np.log([256, 1024, 4096, 8192]), 8), 0
+    for _ in range(1000):
+        found = groups.slope(x.tolist(), (0.7 * x + rng.normal(0, 0.3, len(x))).tolist())
+        hits += found.low <= 0.7 <= found.high
+    assert 0.93 < hits / 1000 < 0.97
+
+
+@pytest.mark.slow
+def test_all_runs_are_made_shown_and_gone_on_with(tmp_path: Path) -> None:
+    assert command.main(["--smoke", "--folder", str(tmp_path), "--jobs", "1"]) == 0
+    scale = smoke(tmp_path)
+    command.publish(scale)
+    page.write(scale)
+    made = page.measured(scale)
+    assert page.missing(made) == []
+    assert all(math.isfinite(r.peak_epoch) for r in made.rows if r.task == LIPSCHITZ)
+    assert all(claim.measured(made) is not None for claim in claims.CLAIMS)
     text = page.path(scale).read_text(encoding="utf-8")
     assert "not results" in text.splitlines()[0]
     assert "Not run yet" not in text
-    for name in ("lenet", "lstm", "needle", "lipschitz", "ratios"):
-        assert f"date_{name}.png" in text
-        assert (scale.results / f"date_{name}.png").stat().st_size < 200_000
+    for name in ("date.png", "date_lipschitz.png"):
+        assert f"results/{name}" in text
+        assert (scale.results / name).stat().st_size < 200_000
+    assert_table_is_enough(tmp_path, rows.TABLE, command.main, command.publish)
 
 
 def test_a_page_without_runs_names_all_that_is_missing(tmp_path: Path) -> None:
     text = page.text(smoke(tmp_path))
-    for part in PARTS:
-        total = plan.count(part, SMOKE)
-        assert f"{part}: {total} of {total} runs" in text
-
-
-def needle(error: float, **changes: Any) -> Row:
-    row = Row(
-        part="needle",
-        key="",
-        method="lars",
-        batch=8192,
-        lr=10.0,
-        seed=0,
-        epochs=4.0,
-        updates=27,
-        verdict="converged",
-        validation_error=error,
-        test_error=error,
-        train_loss=0.1,
-    )
-    row = replace(row, **changes)
-    return replace(row, key=plan.needle_name(FULL, row.lr, row.seed))
-
-
-def fine_grid(errors: dict[int, float]) -> list[Row]:
-    """All runs of the needle with rate 10 the best; by seed the errors differ by 0.2 points."""
-    coarse = [needle(0.5, lr=lr) for lr in FULL.needle.coarse if lr != 10]
-    return coarse + [
-        needle(errors[k] + 0.002 * seed, lr=10 * FULL.needle.step**k, seed=seed)
-        for k in FULL.needle.fine
-        for seed in range(FULL.needle.seeds)
-    ]
-
-
-def test_a_needle_is_a_needle_by_the_numbers_alone() -> None:
-    flat = dict.fromkeys(FULL.needle.fine, 0.05)
-    no, sharp = fine_grid(flat), fine_grid(flat | {1: 0.09})
-    assert claims.lars_has_a_needle([], FULL) is None
-    assert claims.lars_has_a_needle(no[:-1], FULL) is None
-    assert not claims.lars_has_a_needle(no, FULL)[0]
-    assert claims.lars_has_a_needle(sharp, FULL)[0]
-
-
-def test_the_noise_over_seeds_is_pooled_from_the_variances_of_the_rates() -> None:
-    """Two seeds, at every other rate 10 points apart: variances of 0 and of 50 points squared."""
-    rows = fine_grid(dict.fromkeys(FULL.needle.fine, 0.05))
-    loud = [10 * FULL.needle.step**k for k in FULL.needle.fine[1::2]]
-    errors = {0: 0.05, 1: 0.15}
-    fine = [row for row in rows if row.test_error < 0.1]
-    rows = [row for row in rows if row not in fine]
-    rows += [replace(row, test_error=errors[row.seed * (row.lr in loud)]) for row in fine]
-    outcome = claims.lars_has_a_needle(rows, FULL)
-    pooled = math.sqrt(50 * len(loud) / len(FULL.needle.fine))
-    assert outcome
-    assert outcome[1].endswith(f"standard deviation over seeds {pooled:.2f}")
-
-
-def test_a_run_without_a_model_counts_as_guessing() -> None:
-    assert groups.test_error(needle(0.05, train_loss=math.nan)) == groups.GUESSING
+    assert all(f"\n- {part}: " in text for part in PARTS)
+    assert page.measured(smoke(tmp_path)).size is SMOKE

@@ -1,4 +1,7 @@
-"""The LENA study: its plan at full size, and all of its code at the scale of a smoke test."""
+"""The LENA study at one worker's rate: its plan at full size, and its code on a smoke test.
+
+The tables with every cell tuned are tried in `tests.experiments.test_tuning`.
+"""
 
 import math
 from dataclasses import replace
@@ -26,8 +29,7 @@ def whole_plan() -> dict[str, Config]:
 
 
 def task_of(name: str) -> plan.Task:
-    others = (FULL.small, FULL.long)
-    return next((task for task in others if name.startswith(task.prefix)), FULL.main)
+    return FULL.small if name.startswith(FULL.small.prefix) else FULL.main
 
 
 def row(key: str, **changes: object) -> Row:
@@ -57,7 +59,7 @@ def row(key: str, **changes: object) -> Row:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lena")
-    assert command.main(["--smoke", "--folder", str(path)]) == 0
+    assert command.main(["--smoke", "--folder", str(path), "--parts", *PARTS]) == 0
     command.publish(smoke(path))
     page.write(smoke(path))
     return path

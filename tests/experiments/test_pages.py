@@ -32,6 +32,7 @@ from experiments.language import claims as language_claims
 from experiments.language import page as language_page
 from experiments.lena import claims as lena_claims
 from experiments.lena import page as lena_page
+from experiments.lena.tuned import claims as lena_tuned_claims
 from experiments.methods import claims as methods_claims
 from experiments.methods import page as methods_page
 from experiments.methods.network import claims as network_claims
@@ -59,7 +60,7 @@ FIGHTS = [
 PAGES = {
     "README.md": (overview, [entry for all in overview.PAPERS.values() for entry in all]),
     "dpsgd.md": (dpsgd_page, dpsgd_claims.CLAIMS),
-    "lena.md": (lena_page, lena_claims.CLAIMS),
+    "lena.md": (lena_page, [*lena_claims.CLAIMS, *lena_tuned_claims.CLAIMS]),
     "date.md": (date_page, date_claims.CLAIMS),
     "rivals.md": (rivals_page, rivals_claims.CLAIMS),
     "time.md": (time_page, time_claims.CLAIMS),
