@@ -28,6 +28,8 @@ from experiments.language import claims as language
 from experiments.language import page as language_page
 from experiments.language.plan import runs as language_runs
 from experiments.methods import page as methods_page
+from experiments.nets import claims as nets
+from experiments.nets import page as nets_page
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
 from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
@@ -141,6 +143,18 @@ def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
     return verdict
 
 
+def by_nets(beginning: str) -> Callable[[Scale], Verdict]:
+    """A criterion about all nets on images together, by the beginning of its statement."""
+
+    def verdict(scale: Scale) -> Verdict:
+        made = nets_page.measured(scale)
+        (claim,) = (c for c in nets.together(made.size) if c.statement.startswith(beginning))
+        so_far = ("open", "begun; judged when all nets have all their runs")
+        return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
 DPSGD = (
     Entry("DPSGD bears larger rates than SSGD", larger_rates, "dpsgd"),
     Entry("... fresh seeds, seven rates", by_fight("DPSGD with W = 11ᵀ/n bears"), "fight"),
@@ -223,6 +237,17 @@ DPSGD = (
     ),
     Entry("... SSGD needs a long warm-up", by_language("SSGD needs"), "language"),
     Entry("... and DPSGD does not", by_language("DPSGD does not"), "language"),
+    Entry(
+        "Convolutional nets converge with DPSGD where they do not with SSGD",
+        by_nets("DPSGD converges where SSGD"),
+        "nets",
+    ),
+    Entry("... with SSGD\\*, tuned", by_nets("DPSGD converges where tuned"), "nets"),
+    Entry(
+        "... at half of SSGD's edge, where both do, they err less",
+        by_nets("At half of it DPSGD is better"),
+        "nets",
+    ),
 )
 LENA = (
     Entry(
@@ -285,6 +310,7 @@ def text(scale: Scale) -> str:
         *(f"still to run: flatness, {line}" for line in _flatness_missing(scale)),
         *(f"still to run: language, {line}" for line in _language_missing(scale)),
         *_fight_missing(scale),
+        *(f"still to run: nets, {line}" for line in nets_page.missing(nets_page.measured(scale))),
         *(
             f"still to run: methods, {line}"
             for line in methods_page.missing(methods_page.measured(scale))

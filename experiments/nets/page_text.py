@@ -1,0 +1,93 @@
+"""The words at the top of experiments/nets.md."""
+
+from experiments.nets.claims import MARGINS
+from experiments.nets.images import TEST, TRAIN
+from experiments.nets.size import IMAGES, Size
+
+HEAD = """\
+<!-- Written by python -m experiments.publish: change experiments/nets/page_text.py, not this. -->
+# Beyond the MLP: convolutional nets and an LSTM
+
+Tables 1 to 4 and Figure 1 of the DPSGD paper: nets of several kinds, by one recipe, with batches so
+large that SSGD fails. *Does DPSGD converge where SSGD does not? Is it better by the same recipe?
+What does noise do, tuned, in its place?*
+
+{learners} learners; DPSGD averages with a random neighbour, new at each step, as the paper does.
+All methods have the same data, start, mini-batches and recipe, batch normalisation with the
+statistics of a learner's own mini-batch; the mean model is judged, its statistics measured anew.
+
+**Images.** CIFAR-10 at 16 x 16 pixels (means of 2 x 2), the first {train:,} images to train on,
+{validation:,} of them held out, and the first {test:,} to test on. The recipe of the paper's
+ImageNet runs, compressed: momentum 0.9, weight decay 1e-4, a linear warm-up over the first
+twentieth, a tenth of the rate after 30, 60 and 90 % of the run; rate {small_alpha:g} for a batch of
+{small_batch}, in proportion for larger ones. No augmentation.
+{nets}
+
+**The edge.** At the large batch the peak rate begins with the small batch's in proportion, and on
+seed {tuning}, which is not judged, is doubled until SSGD fails, or halved until it does not, up to
+{further} times. The least rate at which it failed is *SSGD's edge* of that net. There, and at half
+of it, SSGD and DPSGD go through {seeds} other seeds. This puts SSGD where it is about to fail, on
+purpose: it asks whether DPSGD bears what SSGD does not, and not which is better when each has its
+best rate ([the fight](fight.md) asks that). SSGD\\* adds noise N(0, σ_0² I) where gradients are
+taken; σ_0 has the least validation loss, on that seed and at the edge, of
+{stds} and the geometric means beside the best of them. The small batch has one learner and the same samples.
+
+*Survived*: not diverged, and a test loss at the end below {failed:g} nats, where a constant
+prediction has ln 10 = 2.30. Survival is a difference of shares with Newcombe's 95 % interval, over
+all rates of a comparison together; errors are those of the mean model at the end, over runs that
+survived, unpaired, with Welch's interval, and a verdict for the side that lost more runs in any net
+is open. Of all nets together: shares of all runs, and means of the nets' differences. Nothing is
+corrected for being many. *As good as the small batch* is: at most {margin:g} points worse.
+
+**What {seeds} seeds can tell.**
+{power}
+
+**Cut for two cores**: the paper has ImageNet and whole nets, 100 epochs, batches of 256 to 8,192 on
+16 learners; here nets are narrow, images are small and few, and the length of a run is that of 3
+epochs. SSGD\\* has the reading in which noise does not stay in the weights, and is judged at the
+edge alone, with {trials} values of σ_0 instead of about 20. One seed finds the edge of a net and
+its noise.
+{pilot}
+
+Commands: `python -m gossip.data fetch cifar10`, once; `python -m experiments.nets` makes the runs,
+in `runs/experiments/nets`, and goes on where it was stopped; `--parts pair` (SSGD and DPSGD),
+`noise` (SSGD\\*) or `small` makes one part. `python -m experiments.publish` makes this page, its
+table and its picture. One row per run: [nets.csv](results/nets.csv).
+"""
+POWER = """\
+At one rate, six of six against three of six or fewer is a yes; over both, twelve of twelve against
+eight or fewer: a survival of .9 is told from one of .3 with probability .92 over both rates and .66
+at one, from one of .5 with .60 and .39. Errors with a spread of 1 point: a difference of 2 points
+is seen with probability .87, one of 1 with .32."""
+PILOT = """\
+Before the criteria were written, runs on the tuning seed were seen, and none of the judged
+ones; widths, lengths and the bound of survival were chosen by them."""
+
+
+def head(size: Size) -> str:
+    """What was asked, how, and what was left out."""
+    images = [task for task in size.tasks if task.recipe == IMAGES]
+    first = images[0]
+    nets = "; ".join(
+        f"{task.label} ({', '.join(task.options)}; nB = {task.batch:,}, "
+        f"{task.steps(task.batch)} steps)"
+        for task in images
+    )
+    return HEAD.format(
+        learners=size.learners,
+        train=TRAIN,
+        test=TEST,
+        validation=first.validation,
+        small_alpha=first.small_alpha,
+        small_batch=first.small_batch,
+        nets=f"The nets: {nets}.",
+        tuning=size.tuning_seed,
+        further=size.further,
+        seeds=len(size.seeds),
+        stds=", ".join(f"{std:g}" for std in size.stds),
+        failed=first.failed,
+        margin=MARGINS[True],
+        trials=len(size.stds) + 2,
+        power=POWER,
+        pilot=PILOT,
+    )
