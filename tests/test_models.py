@@ -224,13 +224,16 @@ def test_a_bidirectional_lstm_sees_its_whole_window_and_each_sample_by_itself(fi
         assert differs.tolist() == [first == 0, first == 1]
 
 
+@pytest.mark.parametrize("side", [32, 8])
 @pytest.mark.parametrize(("name", "added"), [("mobilenet", 10), ("efficientnet", 9)])
-def test_inverted_residuals_halve_an_image_four_times_and_add_where_shapes_agree(name, added):
-    model, sides = MODELS[name]((3, 32, 32), 10, width=8), []
+def test_inverted_residuals_halve_images_to_two_pixels_and_add_where_shapes_agree(
+    name, added, side
+):
+    model, sides = MODELS[name]((3, side, side), 10, width=8), []
     blocks = [m for m in model if isinstance(m, InvertedResidual)]
     for block in blocks:
         block.register_forward_hook(lambda block, x, y: sides.append((block, *x, y)))
-    model(torch.randn(2, 3, 32, 32))
+    model(torch.randn(2, 3, side, side))
     assert sides[-1][-1].shape == (2, 80, 2, 2)
     assert sum(block.added for block in blocks) == added
     for block, x, y in sides:

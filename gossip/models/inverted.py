@@ -3,7 +3,8 @@
 A block widens its channels by a 1x1 convolution, filters each by itself (a depthwise convolution),
 and narrows them by another 1x1 without an activation; input and output, which are narrow, are added
 where they have the same shape. Both nets keep the strides of their papers but for the first
-convolution's, 1 in place of 2, so that a 32x32 image is halved four times.
+convolution's, 1 in place of 2, so that a 32x32 image is halved four times. Smaller ones are halved
+down to 2 pixels a side.
 """
 
 from collections.abc import Callable
@@ -49,6 +50,9 @@ _EFFICIENTNET_B0 = (
 )
 _LAST = 1280
 """Channels of the last convolution, at `_WIDTH`."""
+_SIDE = 2
+"""Pixels that are not halved: a BatchNorm of few samples with one pixel each has variances near
+zero, and gradients of thousands."""
 
 
 class SqueezeExcitation(nn.Module):
@@ -139,14 +143,15 @@ class Plan(NamedTuple):
 def _inverted(
     name: str, input_shape: tuple[int, ...], num_classes: int, width: int, plan: Plan
 ) -> nn.Module:
-    channels, _, _ = image_shape(name, input_shape)
-    act = plan.activation
+    channels, *sides = image_shape(name, input_shape)
+    side, act = min(sides), plan.activation
     layers = [with_channels(input_shape), *_normed(channels, width, 3), act()]
     channels = width
     for stage in plan.stages:
         fan_out = _scaled(stage.channels, width)
         for k in range(stage.repeats):
-            stride = 1 if k else stage.stride
+            stride = 1 if k or side <= _SIDE else stage.stride
+            side = -(-side // stride)
             body = _body(channels, fan_out, stage._replace(stride=stride), plan)
             layers.append(InvertedResidual(body, added=stride == 1 and channels == fan_out))
             channels = fan_out
