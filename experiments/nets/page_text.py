@@ -19,18 +19,18 @@ statistics of a learner's own mini-batch; the mean model is judged, its statisti
 **Images.** CIFAR-10 at 16 x 16 pixels (means of 2 x 2), the first {train:,} images to train on,
 {validation:,} of them held out, and the first {test:,} to test on. The recipe of the paper's
 ImageNet runs, compressed: momentum 0.9, weight decay 1e-4, a linear warm-up over the first
-twentieth, a tenth of the rate after 30, 60 and 90 % of the run; rate {small_alpha:g} for a batch of
-{small_batch}, in proportion for larger ones. No augmentation.
+twentieth, a tenth of the rate after 30, 60 and 90 % of the run. No augmentation.
 {nets}
 
-**The edge.** At the large batch the peak rate begins with the small batch's in proportion, and on
-seed {tuning}, which is not judged, is doubled until SSGD fails, or halved until it does not, up to
-{further} times. The least rate at which it failed is *SSGD's edge* of that net. There, and at half
-of it, SSGD and DPSGD go through {seeds} other seeds. This puts SSGD where it is about to fail, on
-purpose: it asks whether DPSGD bears what SSGD does not, and not which is better when each has its
-best rate ([the fight](fight.md) asks that). SSGD\\* adds noise N(0, σ_0² I) where gradients are
-taken; σ_0 has the least validation loss, on that seed and at the edge, of
-{stds} and the geometric means beside the best of them. The small batch has one learner and the same samples.
+**The edge.** On seed {tuning}, which is not judged, SSGD's peak rate is doubled until it fails, or
+halved until it does not, up to {further} times from a first guess. The least rate at which it
+failed is *SSGD's edge* of that net. There, and at half of it, SSGD and DPSGD go through {seeds}
+other seeds. This puts SSGD where it is about to fail, on purpose: it asks whether DPSGD bears what
+SSGD does not, and not which is better when each has its best rate ([the fight](fight.md) asks
+that). SSGD\\* adds noise N(0, σ_0² I) where gradients are taken; σ_0 has the least validation loss,
+on that seed and at the edge, of {stds} and the geometric means beside
+the best of them. The small batch is {small_batch}, of one learner, with the rate of half the edge
+in proportion to it, and the same samples.
 
 *Survived*: not diverged, and a test loss at the end below {failed:g} nats, where a constant
 prediction has ln 10 = 2.30. Survival is a difference of shares with Newcombe's 95 % interval, over
@@ -78,7 +78,6 @@ def head(size: Size) -> str:
         train=TRAIN,
         test=TEST,
         validation=first.validation,
-        small_alpha=first.small_alpha,
         small_batch=first.small_batch,
         nets=f"The nets: {nets}.",
         tuning=size.tuning_seed,

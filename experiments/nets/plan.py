@@ -65,14 +65,11 @@ class Cell:
 
 def runs(task: Task, part: str, size: Size, known: Known) -> dict[str, Config]:
     """The runs of a part that can be named by now: all of them once all trials are done."""
-    tried = (
-        []
-        if part == SMALL
-        else [Cell(task, SSGD, task.batch, a) for a in ladder(task, size, known)]
-    )
+    tried = [Cell(task, SSGD, task.batch, alpha) for alpha in ladder(task, size, known)]
+    found = edge(task, size, known)
+    if part == NOISE and found is not None:
+        tried += [_noisy(task, found, std) for std in stds(task, size, known)]
     judged = {PAIR: pair, NOISE: star, SMALL: small}[part](task, size, known)
-    if part == NOISE and (edge_of := edge(task, size, known)) is not None:
-        tried += [_noisy(task, edge_of, std) for std in stds(task, size, known)]
     places = [(cell, size.tuning_seed) for cell in tried]
     places += [(cell, seed) for cell in judged for seed in size.seeds]
     return {cell.key(seed): config(cell, seed, size) for cell, seed in places}
@@ -95,8 +92,12 @@ def star(task: Task, size: Size, known: Known) -> list[Cell]:
 
 
 def small(task: Task, size: Size, known: Known) -> list[Cell]:
-    """One learner with the small batch."""
-    return [Cell(task, ONE, task.small_batch, task.small_alpha)]
+    """One learner with the small batch, and half of the edge's rate in proportion to it."""
+    found = edge(task, size, known)
+    if found is None:
+        return []
+    batch, alpha = task.cell(found, 1)
+    return [Cell(task, ONE, task.small_batch, alpha * task.small_batch / batch)]
 
 
 def ladder(task: Task, size: Size, known: Known) -> list[float]:

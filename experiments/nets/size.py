@@ -27,10 +27,9 @@ class Task:
     batch: int = 512
     """n B, the largest."""
     alpha: float = 1.6
-    """The first peak rate that is tried there: the small batch's, in proportion."""
+    """The first peak rate that is tried there."""
     small_batch: int = 32
     """Of one learner, which all is compared with."""
-    small_alpha: float = 0.1
     failed: float = 2.0
     """Test loss, nats, from which on a run has not survived; images: ln 10 = 2.30."""
     cells: int = 2
@@ -55,11 +54,29 @@ class Size:
     """What is trained, how long and how often."""
 
     tasks: tuple[Task, ...] = (
-        Task(name="vgg", label="VGG11", model="vgg", options=("width=8",)),
+        Task(name="alexnet", label="AlexNet", model="alexnet", options=("width=16",), alpha=0.4),
         Task(name="vggbn", label="VGG11-BN", model="vgg-bn", options=("width=8",)),
         Task(name="resnet", label="ResNet-18", model="resnet18", options=("width=4",)),
+        Task(
+            name="mobilenet",
+            label="MobileNetV2",
+            model="mobilenet",
+            options=("width=4",),
+            samples=40_960,
+            batch=256,
+            alpha=0.8,
+        ),
+        Task(
+            name="efficientnet",
+            label="EfficientNet-B0",
+            model="efficientnet",
+            options=("width=4",),
+            samples=30_720,
+            batch=256,
+            alpha=0.8,
+        ),
     )
-    """In the order of their runs."""
+    """In the order of their runs, the cheapest first."""
     learners: int = 8
     further: int = 4
     """So many times a task's first rate is halved or doubled until SSGD's edge is found."""
