@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from experiments.common.figures import GREY, new_figure
 from experiments.nets.groups import Measured, measure
 from experiments.nets.plan import DPSGD, ONE, SSGD, STAR
-from experiments.nets.size import IMAGES, Task
+from experiments.nets.size import Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,10 +22,8 @@ def nets(made: Measured) -> "Figure":
         row = figure.subplots(1, len(tasks), squeeze=False)[0]
         for axes, task in zip(row, tasks, strict=True):
             _net(axes, made, task)
-            axes.set_title(task.label)
-        row[0].set_ylabel(tasks[0].measure)
-        if tasks[-1].recipe != IMAGES:
-            row[-1].set_ylabel(f"{tasks[-1].measure}, nats")
+            axes.set_title(task.label, fontsize="medium")
+            axes.set_ylabel(task.measure)
     return figure
 
 
