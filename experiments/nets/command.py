@@ -15,7 +15,7 @@ from experiments.common.figures import save
 from experiments.common.scale import Scale
 from experiments.nets import rows
 from experiments.nets.groups import Measured
-from experiments.nets.pictures import nets
+from experiments.nets.pictures import begun, nets
 from experiments.nets.plan import PARTS, STUDY, runs
 from experiments.nets.size import study
 from gossip.config import Config
@@ -55,7 +55,9 @@ def publish(scale: Scale) -> None:
     if not found:
         return
     rows.write(found, scale.results)
-    save(nets(Measured(study(scale), tuple(found))), scale.results / "nets.png")
+    made = Measured(study(scale), tuple(found))
+    if begun(made):
+        save(nets(made), scale.results / "nets.png")
 
 
 @lossy_output()

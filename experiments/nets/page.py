@@ -8,6 +8,7 @@ from experiments.common.scale import Scale
 from experiments.nets.claims import of_task, together
 from experiments.nets.groups import Measured, measure
 from experiments.nets.page_text import head
+from experiments.nets.pictures import begun
 from experiments.nets.plan import ARMS, DPSGD, ONE, SSGD, STAR, chosen_std, ladder, stds
 from experiments.nets.rows import read
 from experiments.nets.size import Task, study
@@ -32,7 +33,7 @@ def text(scale: Scale) -> str:
         head(made.size),
         provenance(made.rows),
         not_run_yet(missing(made)),
-        "![test error of each run](results/nets.png)\n" if made.rows else "",
+        "![test error of each run](results/nets.png)\n" if begun(made) else "",
         "## All nets on images together\n",
         claims.table(HEADING, together(made.size), made),
         *(part for task in made.size.tasks for part in _task(made, task)),

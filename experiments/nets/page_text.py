@@ -26,9 +26,9 @@ twentieth, a tenth of the rate after 30, 60 and 90 % of the run. No augmentation
 **Speech.** Telephone prompts in five languages (`--dataset phone-speech`): windows of 21 frames of
 24 bands whose middle is hidden, to be labelled with the pair of acoustic units that is there, 839
 labels with a long tail; every fifth of its training windows, {speech_validation:,} of them held
-out. A {lstm}. The recipe of the paper's speech runs, compressed: plain SGD, a linear
-warm-up over the first half, then ten times a step by 1/√2. As in its Table 2 batch and rate go
-together: nB of {batches}.
+out. A {lstm}.
+The recipe of the paper's speech runs, compressed: plain SGD, a linear warm-up over the first half,
+then ten times a step by 1/√2. As in its Table 2 batch and rate go together: nB of {batches}.
 
 **The edge.** On seed {tuning}, which is not judged, SSGD's peak rate is doubled until it fails, or
 halved until it does not, up to {further} times from a first guess. The least rate at which it
@@ -54,18 +54,19 @@ nets' differences. Nothing is corrected for being many. *As good as the small ba
 
 **Cut for two cores**: the paper has ImageNet and whole nets, 100 epochs, batches of 256 to 8,192 on
 16 learners, and 300 to 2,000 hours of Switchboard; here nets are narrow, images are small and few,
-sound is of minutes, and a run is as long as 1 to 4 epochs. VGG11 without batch normalisation learnt
-nothing at this size at any rate of the pilot, and AlexNet has its place. SSGD\\* has the reading in
+the prompts are less than two hours, and a run is as long as 1 to 4 epochs. VGG11 without batch
+normalisation learnt little at this size (80 % error at the lesser of two rates of the pilot), and
+AlexNet has its place. SSGD\\* has the reading in
 which noise does not stay in the weights, and is judged at the edge alone, with up to {trials}
 values of σ_0 instead of about 20. One seed finds the edge of a net and its noise. A run is 10 to 60
 core seconds on a quiet core, the whole study about {hours} core hours ({runs} judged runs).
 {pilot}
 
 Commands: `python -m gossip.data fetch cifar10` and `fetch phone-speech`, once; `python -m
-experiments.nets` makes the runs,
-in `runs/experiments/nets`, and goes on where it was stopped; `--parts pair` (SSGD and DPSGD),
-`noise` (SSGD\\*) or `small` makes one part. `python -m experiments.publish` makes this page, its
-table and its picture. One row per run: [nets.csv](results/nets.csv).
+experiments.nets` makes the runs, in `runs/experiments/nets`, and goes on where it was stopped;
+`--parts pair` (SSGD and DPSGD), `noise` (SSGD\\*) or `small` makes one part. `python -m
+experiments.publish` makes this page, its table and its picture. One row per run:
+[nets.csv](results/nets.csv).
 """
 POWER = """\
 At one rate, six of six against three of six or fewer is a yes; over both, twelve of twelve against

@@ -16,8 +16,8 @@ NAMES = {SSGD: "SSGD", STAR: "SSGD*", DPSGD: "DPSGD", ONE: "one learner"}
 
 
 def nets(made: Measured) -> "Figure":
-    """Test error or held-out loss of each judged run: an axes a net."""
-    tasks = made.size.tasks
+    """Test error or held-out loss of each judged run: an axes a net that has some."""
+    tasks = begun(made)
     with new_figure(2.3 * len(tasks) + 1.0, 3.2) as figure:
         row = figure.subplots(1, len(tasks), squeeze=False)[0]
         for axes, task in zip(row, tasks, strict=True):
@@ -25,6 +25,11 @@ def nets(made: Measured) -> "Figure":
             axes.set_title(task.label, fontsize="medium")
             axes.set_ylabel(task.measure)
     return figure
+
+
+def begun(made: Measured) -> list[Task]:
+    """The nets of which judged runs are there."""
+    return [task for task in made.size.tasks if made.at((task, SSGD, 0))]
 
 
 def _net(axes: "Axes", made: Measured, task: Task) -> None:
@@ -38,4 +43,5 @@ def _net(axes: "Axes", made: Measured, task: Task) -> None:
                 mfc=COLOURS[arm] if row.survived else "none",
             )  # fmt: skip
     labels = [NAMES[arm] + (f" /{2**k}" if k else "") for arm, k in columns]
+    axes.set_xlim(-0.6, len(columns) - 0.4)
     axes.set_xticks(range(len(columns)), labels, rotation=90)
