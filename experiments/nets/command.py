@@ -4,6 +4,7 @@ For each net, SSGD's edge is sought on a seed that is not judged; there and belo
 the same data, seeds and recipe.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -30,22 +31,33 @@ class Command(Options):
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
     """SSGD and DPSGD at SSGD's edge; SSGD with noise there; one learner with a small batch."""
+    nets: tuple[str, ...] = ()
+    """Of these nets alone, by the beginning of their runs' names; none: of all."""
 
 
-def run(scale: Scale, part: str, *, jobs: int) -> None:
+def run(scale: Scale, part: str, wanted: Sequence[str] = (), *, jobs: int) -> None:
     """Make the missing runs of one of PARTS, one net after the other.
 
+    Args:
+        scale: of the study.
+        part: one of PARTS.
+        wanted: names of nets; none: all.
+        jobs: runs at a time.
+
     Raises:
-        UserError: there is no such part, or a run failed.
+        UserError: there is no such part or net, or a run failed.
     """
     one_of(dict.fromkeys(PARTS), part, "part")
     size = study(scale)
+    tasks = {task.name: task for task in size.tasks}
+    for name in wanted:
+        one_of(tasks, name, "net")
 
-    def make(wanted: dict[str, Config]) -> None:
-        left = kept.missing(wanted, rows.read(scale))
+    def make(named: dict[str, Config]) -> None:
+        left = kept.missing(named, rows.read(scale))
         sweep.run_all(left, scale.runs / STUDY, jobs=jobs)
 
-    for task in size.tasks:
+    for task in [tasks[name] for name in wanted or tasks]:
         grow(lambda task=task: runs(task, part, size, rows.made(scale).get), make)
 
 
@@ -65,5 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     options = tyro.cli(Command, args=argv, prog="python -m experiments.nets")
     return each_part(
-        options, options.parts, lambda scale, part: run(scale, part, jobs=options.jobs)
+        options,
+        options.parts,
+        lambda scale, part: run(scale, part, options.nets, jobs=options.jobs),
     )

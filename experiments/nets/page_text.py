@@ -64,9 +64,9 @@ core seconds on a quiet core, the whole study about {hours} core hours ({runs} j
 
 Commands: `python -m gossip.data fetch cifar10` and `fetch phone-speech`, once; `python -m
 experiments.nets` makes the runs, in `runs/experiments/nets`, and goes on where it was stopped;
-`--parts pair` (SSGD and DPSGD), `noise` (SSGD\\*) or `small` makes one part. `python -m
-experiments.publish` makes this page, its table and its picture. One row per run:
-[nets.csv](results/nets.csv).
+`--parts pair` (SSGD and DPSGD), `noise` (SSGD\\*) or `small` makes one part, `--nets alexnet`
+the runs of one net. `python -m experiments.publish` makes this page, its table and its picture. One
+row per run: [nets.csv](results/nets.csv).
 """
 POWER = """\
 At one rate, six of six against three of six or fewer is a yes; over both, twelve of twelve against
