@@ -143,13 +143,15 @@ def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
     return verdict
 
 
-def by_nets(beginning: str) -> Callable[[Scale], Verdict]:
-    """A criterion about all nets on images together, by the beginning of its statement."""
+def by_nets(beginning: str, name: str | None = None) -> Callable[[Scale], Verdict]:
+    """A criterion about one net, or all on images together, by the beginning of its statement."""
 
     def verdict(scale: Scale) -> Verdict:
         made = nets_page.measured(scale)
-        (claim,) = (c for c in nets.together(made.size) if c.statement.startswith(beginning))
-        so_far = ("open", "begun; judged when all nets have all their runs")
+        about = [task for task in made.size.tasks if task.name == name]
+        claims = nets.of_task(about[0]) if about else nets.together(made.size)
+        (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
+        so_far = ("open", "begun; judged when all runs it is about are there")
         return claim.measured(made) or (so_far if made.rows else None)
 
     return verdict
@@ -246,6 +248,16 @@ DPSGD = (
     Entry(
         "... at half of SSGD's edge, where both do, they err less",
         by_nets("At half of it DPSGD is better"),
+        "nets",
+    ),
+    Entry(
+        "An LSTM on speech converges with DPSGD where it does not with SSGD",
+        by_nets("DPSGD converges where SSGD", "speech"),
+        "nets",
+    ),
+    Entry(
+        "... half of SSGD's edge, batch and rate: lower held-out loss",
+        by_nets("At half of it DPSGD is better", "speech"),
         "nets",
     ),
 )

@@ -21,7 +21,7 @@ interval and bound were chosen after the runs, which were planned for all-or-not
 seeds (two to five; LENA's, DATE's and the rivals' pages have them). Intervals are Student's or
 Welch's for means, Wilson's and Newcombe's for shares, a bootstrap's for α_50, none corrected for
 being many. Near the edge of stability a seed controls nothing, so runs are compared unpaired there.
-Everything is small: MNIST or Fashion-MNIST, MLPs and small nets, two cores.
+Everything is small: MNIST, Fashion-MNIST, CIFAR-10 or speech, MLPs and small nets, two cores.
 
 `python -m experiments.publish` makes this page and all others from the tables in
 `experiments/results`; each page names the command that makes its runs.

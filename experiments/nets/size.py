@@ -102,11 +102,20 @@ class Size:
 
 
 FULL = Size()
+_SMALL = {
+    "dataset": "digits",
+    "validation": 100,
+    "samples": 128,
+    "batch": 32,
+    "small_batch": 16,
+    "failed": 10.0,
+}
 SMOKE = Size(
     tasks=(
+        Task(name="vgg", label="VGG11", model="vgg", options=("width=2",), **_SMALL),
         Task(
-            name="vgg", label="VGG11", model="vgg", options=("width=2",), dataset="digits",
-            validation=100, samples=128, batch=32, small_batch=16, failed=10.0,
+            name="speech", label="LSTM", model="bilstm", options=("width=2",), recipe=SPEECH,
+            cells=3, **_SMALL,
         ),
     ),
     learners=2,

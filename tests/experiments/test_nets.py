@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from experiments.nets.plan import (
     stds,
 )  # fmt: skip
 from experiments.nets.rows import Row, names
-from experiments.nets.size import FULL, SMOKE, Task
+from experiments.nets.size import FULL, SMOKE, SPEECH, Task
 from gossip.config import Config
 from tests.experiments.keeping import assert_table_is_enough
 
@@ -129,6 +130,18 @@ def test_noise_is_tuned_on_the_grid_and_beside_its_best_on_a_seed_that_is_not_ju
     assert chosen_std(TASK, FULL, made.known) == 0.03
     assert FULL.tuning_seed not in FULL.seeds
     assert {r.std for r in made.at((TASK, STAR, 0))} == {0.03}
+
+
+def test_batch_and_rate_are_halved_together_on_speech() -> None:
+    (speech,) = (task for task in FULL.tasks if task.recipe == SPEECH)
+    assert [speech.cell(8.0, k) for k in range(speech.cells)] == [
+        (512, 8.0),
+        (256, 4.0),
+        (128, 2.0),
+    ]
+    assert [TASK.cell(8.0, k) for k in range(TASK.cells)] == [(TASK.batch, 8.0), (TASK.batch, 4.0)]
+    samples = {speech.steps(batch) * batch for batch, _ in map(partial(speech.cell, 8.0), range(3))}
+    assert samples == {speech.samples}
 
 
 def verdicts(made: Measured, task: Task) -> list[str | bool | None]:
