@@ -59,8 +59,8 @@ normalisation learnt little at this size (80 % error at the lesser of two rates 
 AlexNet has its place. SSGD\\* has the reading in
 which noise does not stay in the weights, and is judged at the edge alone, with up to {trials}
 values of σ_0 instead of about 20. One seed finds the edge of a net and its noise. A run is 10 to 60
-core seconds on a quiet core, the whole study about {hours} core hours ({runs} judged runs).
-{pilot}
+core seconds on a quiet core, the whole study about {hours} core hours ({runs} judged runs); what is
+counted below is wall time on one thread, of a machine that had much other work. {pilot}
 
 Commands: `python -m gossip.data fetch cifar10` and `fetch phone-speech`, once; `python -m
 experiments.nets` makes the runs, in `runs/experiments/nets`, and goes on where it was stopped;
@@ -71,8 +71,8 @@ row per run: [nets.csv](results/nets.csv).
 POWER = """\
 At one rate, six of six against three of six or fewer is a yes; over both, twelve of twelve against
 eight or fewer: a survival of .9 is told from one of .3 with probability .92 over both rates and .66
-at one, from one of .5 with .60 and .39. Errors with a spread of 1 point: a difference of 2 points
-is seen with probability .87, one of 1 with .32."""
+at one, from one of .5 with .60 and .39. A difference of errors of two standard deviations between
+seeds is seen with probability .87, of one with .32; near the edge that deviation is large."""
 HOURS = "2.5"
 """On quiet cores, by the pilot."""
 PILOT = """\

@@ -89,7 +89,7 @@ class Size:
             alpha=0.8,
         ),
     )
-    """In the order of their runs, the cheapest first."""
+    """In the order of their runs."""
     learners: int = 8
     further: int = 4
     """So many times a task's first rate is halved or doubled until SSGD's edge is found."""
