@@ -54,10 +54,10 @@ nets' differences. Nothing is corrected for being many. *As good as the small ba
 
 **Cut for two cores**: the paper has ImageNet and whole nets, 100 epochs, batches of 256 to 8,192 on
 16 learners, and 300 to 2,000 hours of Switchboard; here nets are narrow, images are small and few,
-the prompts are less than two hours, and a run is as long as 1 to 4 epochs. VGG11 without batch
-normalisation learnt little at this size (80 % error at the lesser of two rates of the pilot), and
-AlexNet has its place. SSGD\\* has the reading in
-which noise does not stay in the weights, and is judged at the edge alone, with up to {trials}
+the prompts are less than two hours, and a run is as long as 1 to 4 epochs: so short a run fails
+also where it would only be late. VGG11 without batch normalisation learnt little at this size (80 %
+error at the lesser of two rates of the pilot), and AlexNet has its place. SSGD\\* has the reading
+in which noise does not stay in the weights, and is judged at the edge alone, with up to {trials}
 values of σ_0 instead of about 20. One seed finds the edge of a net and its noise. A run is 10 to 60
 core seconds on a quiet core, the whole study about {hours} core hours ({runs} judged runs); what is
 counted below is wall time on one thread, of a machine that had much other work. {pilot}
