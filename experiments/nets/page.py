@@ -33,7 +33,9 @@ def text(scale: Scale) -> str:
         head(made.size),
         provenance(made.rows),
         not_run_yet(missing(made)),
-        "![test error of each run](results/nets.png)\n" if begun(made) else "",
+        "![test error of each run](results/nets.png)\n\nA run that did not survive is hollow; /2 is half of SSGD's edge.\n"
+        if begun(made)
+        else "",
         "## All nets on images together\n",
         claims.table(HEADING, together(made.size), made),
         *(part for task in made.size.tasks for part in _task(made, task)),

@@ -73,8 +73,8 @@ At one rate, six of six against three of six or fewer is a yes; over both, twelv
 eight or fewer: a survival of .9 is told from one of .3 with probability .92 over both rates and .66
 at one, from one of .5 with .60 and .39. A difference of errors of two standard deviations between
 seeds is seen with probability .87, of one with .32; near the edge that deviation is large."""
-HOURS = "2.5"
-"""On quiet cores, by the pilot."""
+HOURS = "3"
+"""On quiet cores, by the CPU time of the pilot."""
 PILOT = """\
 Before the criteria were written, runs on the tuning seed were seen, and none of the judged
 ones; widths, lengths and the bound of survival were chosen by them."""
