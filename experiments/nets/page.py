@@ -16,6 +16,13 @@ from experiments.nets.size import Task, study
 HEADING = markdown(["is it so that ...?", "criterion", "measured", "holds"], [])
 
 
+PICTURE = """\
+![test error of each run](results/nets.png)
+
+A run that did not survive is hollow; /2 is half of SSGD's edge.
+"""
+
+
 def path(scale: Scale) -> Path:
     """The file that the page is written to."""
     return scale.page.with_name("nets.md")
@@ -33,9 +40,7 @@ def text(scale: Scale) -> str:
         head(made.size),
         provenance(made.rows),
         not_run_yet(missing(made)),
-        "![test error of each run](results/nets.png)\n\nA run that did not survive is hollow; /2 is half of SSGD's edge.\n"
-        if begun(made)
-        else "",
+        PICTURE if begun(made) else "",
         "## All nets on images together\n",
         claims.table(HEADING, together(made.size), made),
         *(part for task in made.size.tasks for part in _task(made, task)),
