@@ -19,7 +19,8 @@ HEADING = markdown(["is it so that ...?", "criterion", "measured", "holds"], [])
 PICTURE = """\
 ![test error of each run](results/nets.png)
 
-A run that did not survive is hollow; /2 is half of SSGD's edge.
+A run that did not survive is hollow, one without a finite loss is not shown (speech); /2 is half of
+SSGD's edge.
 """
 
 
