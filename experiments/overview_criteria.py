@@ -21,10 +21,14 @@ from experiments.language import claims as language
 from experiments.language import page as language_page
 from experiments.lena.tuned import claims as lena
 from experiments.lena.tuned import section as lena_section
+from experiments.nets import claims as nets
+from experiments.nets import page as nets_page
 from experiments.noise import claims as noise
 from experiments.noise import page as noise_page
 from experiments.noise.arms import OWN, SSGD
 from experiments.noise.groups import Measured
+from experiments.smoothness import claims as smoothness
+from experiments.smoothness import page as smoothness_page
 
 
 def by_account(statement: str) -> Callable[[Scale], Verdict]:
@@ -118,5 +122,31 @@ def by_date(claim: Claim[Date]) -> Callable[[Scale], Verdict]:
 
     def verdict(scale: Scale) -> Verdict:
         return claim.measured(date_page.measured(scale))
+
+    return verdict
+
+
+def by_nets(beginning: str, name: str | None = None) -> Callable[[Scale], Verdict]:
+    """A criterion about one net, or all on images together, by the beginning of its statement."""
+
+    def verdict(scale: Scale) -> Verdict:
+        made = nets_page.measured(scale)
+        about = [task for task in made.size.tasks if task.name == name]
+        claims = nets.of_task(about[0]) if about else nets.together(made.size)
+        (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
+        so_far = ("open", "begun; judged when all runs it is about are there")
+        return claim.measured(made) or (so_far if made.rows else None)
+
+    return verdict
+
+
+def by_smoothness(beginning: str) -> Callable[[Scale], Verdict]:
+    """A criterion of the study of Theorem 1, by the beginning of its statement."""
+    (claim,) = (claim for claim in smoothness.CLAIMS if claim.statement.startswith(beginning))
+
+    def verdict(scale: Scale) -> Verdict:
+        made = smoothness_page.measured(scale)
+        so_far = ("open", "begun; judged when all runs it is about are there")
+        return claim.measured(made) or (so_far if made.rows else None)
 
     return verdict

@@ -27,6 +27,8 @@ from experiments.lena import command as lena
 from experiments.lena import page as lena_page
 from experiments.methods import command as methods
 from experiments.methods import page as methods_page
+from experiments.nets import command as nets
+from experiments.nets import page as nets_page
 from experiments.noise import command as noise
 from experiments.noise import page as noise_page
 from experiments.rivals import command as rivals
@@ -50,6 +52,7 @@ PAGES: dict[str, Callable[[Scale], None]] = {
     "language.csv": language_page.write,
     "methods.csv": methods_page.write,
     "fight.csv": fight_page.write,
+    "nets.csv": nets_page.write,
 }
 """How each page is written, by the table that it is written from."""
 
@@ -71,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         scale = options.scale()
         if not options.page:
             studies = (fig2, topologies, lena, rivals, date, time, adadamp, noise, account)
-            for study in (*studies, flatness, smoothness, language, methods, fight):
+            for study in (*studies, flatness, smoothness, language, methods, fight, nets):
                 study.publish(scale)
             overview.publish(scale)
         dpsgd_page.write(scale)

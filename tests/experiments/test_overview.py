@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import overview
+from experiments import overview, overview_criteria
 from experiments.common.scale import FULL, HERE, Scale
 from experiments.common.statistics import difference, every
 from experiments.fight import rows as fight
@@ -46,11 +46,11 @@ def arms(folder: Path, runs: int) -> Scale:
 
 def test_an_arm_is_judged_when_all_its_runs_are_there(tmp_path: Path) -> None:
     half, whole = (arms(tmp_path / str(n), n) for n in (7, len(NOISE.seeds)))
-    word, text = overview.rescued(OWN)(half) or ("", "")
+    word, text = overview_criteria.rescued(OWN)(half) or ("", "")
     assert (word, "7 of 7 against 0 of 7" in text) == ("open", True)
-    word, text = overview.rescued(OWN)(whole) or ("", "")
+    word, text = overview_criteria.rescued(OWN)(whole) or ("", "")
     assert (word, "20/20 - 0/20" in text) == ("yes", True)
-    assert overview.rescued("isotropic")(whole) is None
+    assert overview_criteria.rescued("isotropic")(whole) is None
 
 
 def test_survivors_are_counted_at_each_rate() -> None:
@@ -66,7 +66,7 @@ def test_runs_that_all_ended_alike_are_compared_without_a_warning() -> None:
 def test_the_fight_is_shown_once_all_runs_of_both_methods_are_there(tmp_path: Path) -> None:
     scale = Scale(results=tmp_path, page=tmp_path / "README.md")
     rows = [*edge_rows(COMPLETE, step_at(1.5)), *edge_rows(SYNCHRONOUS, step_at(1.0))]
-    judge = overview.by_fight("DPSGD with W = 11ᵀ/n bears")
+    judge = overview_criteria.by_fight("DPSGD with W = 11ᵀ/n bears")
     assert judge(scale) is None
     fight.write(rows[1:], tmp_path)
     assert (judge(scale) or ("", ""))[0] == "open"

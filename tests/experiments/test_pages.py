@@ -36,6 +36,9 @@ from experiments.lena.tuned import claims as lena_tuned_claims
 from experiments.methods import claims as methods_claims
 from experiments.methods import page as methods_page
 from experiments.methods.network import claims as network_claims
+from experiments.nets import claims as nets_claims
+from experiments.nets import page as nets_page
+from experiments.nets.size import SMOKE as NETS
 from experiments.noise import claims as noise_claims
 from experiments.noise import page as noise_page
 from experiments.rivals import claims as rivals_claims
@@ -57,6 +60,10 @@ FIGHTS = [
     *(claim for cell in FIGHT.cells for claim in fight_claims.of_cell(cell)),
     *fight_claims.DOUBLED,
 ]
+NETS_CLAIMS = [
+    *nets_claims.together(NETS),
+    *(claim for task in NETS.tasks for claim in nets_claims.of_task(task)),
+]
 PAGES = {
     "README.md": (overview, [entry for all in overview.PAPERS.values() for entry in all]),
     "dpsgd.md": (dpsgd_page, dpsgd_claims.CLAIMS),
@@ -72,6 +79,7 @@ PAGES = {
     "smoothness.md": (smoothness_page, smoothness_claims.CLAIMS),
     "language.md": (language_page, language_claims.CLAIMS),
     "fight.md": (fight_page, FIGHTS),
+    "nets.md": (nets_page, NETS_CLAIMS),
     "methods.md": (methods_page, [*methods_claims.CLAIMS, *chain(*network_claims.CLAIMS.values())]),
 }
 TEXTS = [
