@@ -3,11 +3,13 @@
 Until a small run is there, most of its time has gone into the import of torch. mpirun starts a
 `tests.stand_in` for each process; that hands its environment, its output and its connection to
 mpirun to a process forked here, and ends as that one does; whoever kills it kills both. What is
-forked has not seen MPI yet. It differs from what mpirun starts in its parent, and in that all
-processes of a job order their sets alike; so some jobs of each kind are started as usual.
+forked has not seen MPI yet. It differs from what mpirun starts in its parent, in that all processes
+of a job order their sets alike, and in that nothing that is read while torch is imported is read
+from the job's environment; so some jobs of each kind are started as usual.
 """
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -22,6 +24,8 @@ from tests.stand_in import CONNECTION
 
 LONGEST = 1 << 20
 """More bytes than an order has."""
+PR_SET_PDEATHSIG = 1
+"""Of Linux's prctl."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +39,24 @@ class Order:
     words: list[str]
 
 
-def received(stand_in: socket.socket) -> Order:
-    """The order that a stand-in has sent."""
+def received(stand_in: socket.socket) -> Order | None:
+    """The order that a stand-in has sent; None of one that was killed before."""
     _, files, _, _ = socket.recv_fds(stand_in, 1, 4)
     text = b""
     while not text.endswith(b"\n"):
-        text += stand_in.recv(LONGEST)
+        more = stand_in.recv(LONGEST)
+        if not more:
+            for file in files:
+                os.close(file)
+            return None
+        text += more
     return Order(files, **json.loads(text))
 
 
 def take_place(order: Order) -> None:
     """Be, as far as the process sees, what mpirun has started."""
     hear_again()
+    _die_with_parent()
     os.setpgrp()  # Ctrl-C comes by the launcher
     os.environ.clear()
     os.environ.update(order.environment)
@@ -56,6 +66,11 @@ def take_place(order: Order) -> None:
         os.set_inheritable(file, True)
         os.environ[CONNECTION] = str(file)
     os.chdir(order.folder)
+
+
+def _die_with_parent() -> None:
+    """Linux kills this process when the one that forked it ends, however that comes about."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def hear_again() -> None:
@@ -95,6 +110,9 @@ def serve(
                 if key.fileobj is listener:
                     stand_in, _ = listener.accept()
                     order = received(stand_in)
+                    if order is None:
+                        stand_in.close()
+                        continue
                     pid = os.fork()
                     if not pid:
                         return order

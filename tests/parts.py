@@ -132,7 +132,7 @@ def mpi(n: int, *arguments: str, files: tuple[str, ...] = ("tests/mpi",)) -> tup
     """tests/mpi in n processes of one job; 16 share however few cores there are."""
     launch = ("gossip.launch", "-n", str(n), "--module", "pytest", "--")
     forked = ("tests.mpi.forked", str(n))
-    start = launch if n <= STARTED else forked
+    start = forked if n > STARTED and sys.platform == "linux" else launch
     return (
         sys.executable,
         "-m",

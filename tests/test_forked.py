@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.machine import patience
 
 pytestmark = [
@@ -67,3 +69,14 @@ def test_a_job_that_loses_a_process_leaves_none(tmp_path):
     pids = {int(file.read_text()) for file in tmp_path.glob("*.pid")}
     assert len(pids) == 2
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("sent", [b"", b"\n", b"\n{"])
+def test_a_stand_in_that_is_killed_before_it_has_asked_is_left_alone(sent):
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, open(os.devnull) as file:
+        with theirs:
+            if sent:
+                socket.send_fds(theirs, [sent[:1]], [file.fileno()])
+                theirs.sendall(sent[1:])
+        assert forked.received(ours) is None

@@ -57,6 +57,14 @@ def test_what_is_zero_but_for_rounding_is_no_gradient_of_another_kind(bias, name
     assert unlike(one, other) == named
 
 
+def test_a_gradient_that_is_not_finite_hides_no_difference():
+    one = {"weight": torch.tensor([torch.inf, 1.0]), "hidden": torch.tensor([1.0])}
+    assert unlike(one, one) == []
+    assert unlike(one, one | {"hidden": torch.tensor([1.5])}) == ["hidden"]
+    half = {name: tensor.bfloat16() for name, tensor in one.items()} | {"weight": one["hidden"]}
+    assert unlike(half, half | {"hidden": torch.tensor([1.5]).bfloat16()}) == ["hidden"]
+
+
 class Words(nn.Module):
     """Linear maps of sequences, of frozen weights, without bias, and one used twice."""
 

@@ -61,7 +61,7 @@ folders in `runs/experiments/date`; `--smoke` tries the code in seconds.
 
 CUT = """\
 An epoch of LeNet is 6 to 9 core seconds, of the LSTM 15 to 20, so a run of LeNet is 3 to 5 minutes
-and one of the LSTM 7 to 8. With 1.5 core hours at first, these go to the first two parts. Left out
+and one of the LSTM 7 to 8. Left out
 altogether: the word LSTM on Brown (`--dataset brown --model word-lstm`: twenty steps at B = 640 and
 two evaluations were 100 core seconds, so 13 epochs are about an hour for each of some thirty runs);
 sequence-to-sequence models; batches between B_0 and B; DATE's own seeds at B_0 on LeNet. A study of

@@ -102,7 +102,7 @@ def row_of(run: Run) -> Row:
         validation_error=metrics.last_error(run, metrics.VALIDATION),
         test_error=metrics.last_error(run, metrics.TEST),
         train_loss=run.number("train_loss"),
-        **_curvature(run),
+        **peak_of(run.column("epoch"), run.column("lipschitz")),
         **_ratios(run),
         seconds=run.number("wall_seconds", "total"),
         versions=tables.versions(run),
@@ -128,9 +128,12 @@ def _steps(row: Row, size: Study) -> int:
     return math.ceil(task.epochs * task.samples / row.batch)
 
 
-def _curvature(run: Run) -> dict[str, Any]:
-    """Peak of the running median of L(x, g); nothing where it was not measured."""
-    epochs, values = run.column("epoch"), run.column("lipschitz")
+def peak_of(epochs: np.ndarray, values: np.ndarray) -> dict[str, Any]:
+    """Peak of the running median of L(x, g); nothing where it was not measured.
+
+    It is inside if L has risen to it, and if it comes before the last tenth of what was measured:
+    a run that L rises in until it diverges has none.
+    """
     there = np.isfinite(values)
     epochs, values = epochs[there], values[there]
     if len(values) < WINDOW:
@@ -138,11 +141,11 @@ def _curvature(run: Run) -> dict[str, Any]:
     inner = slice(WINDOW // 2, len(values) - WINDOW // 2)
     epochs = epochs[inner]
     medians = np.median(np.lib.stride_tricks.sliding_window_view(values, WINDOW), axis=1)
-    peak = float(epochs[medians.argmax()])
+    peak = int(medians.argmax())
     return {
         "peak_lipschitz": float(medians.max()),
-        "peak_epoch": peak,
-        "peak_is_inside": bool(peak < 0.9 * run.setting("epochs")),
+        "peak_epoch": float(epochs[peak]),
+        "peak_is_inside": bool(peak > 0 and epochs[peak] < 0.9 * epochs[-1]),
     }
 
 

@@ -100,9 +100,9 @@ def publish(scale: Scale) -> None:
     if results:
         rows = Rows(made, {key: result.row for key, result in results.items()})
         keys = {key for keys in page.wanted(made, rows).values() for key in keys or ()}
-        kept = {key: result for key, result in results.items() if key in keys}
-        write_csv([result.row for result in kept.values()], scale.results / "lena.csv")
-        for name, figure in pictures(rows, kept):
+        named = {key: result for key, result in results.items() if key in keys}
+        write_csv([result.row for result in named.values()], scale.results / "lena.csv")
+        for name, figure in pictures(rows, named):
             save(figure, scale.results / name)
 
 

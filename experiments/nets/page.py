@@ -9,7 +9,17 @@ from experiments.nets.claims import of_task, together
 from experiments.nets.groups import Measured, measure
 from experiments.nets.page_text import head
 from experiments.nets.pictures import begun
-from experiments.nets.plan import ARMS, DPSGD, ONE, SSGD, STAR, chosen_std, ladder, stds
+from experiments.nets.plan import (
+    ARMS,
+    DPSGD,
+    ONE,
+    SSGD,
+    STAR,
+    chosen_std,
+    ladder,
+    noise_is_lost,
+    stds,
+)
 from experiments.nets.rows import read
 from experiments.nets.size import Task, study
 
@@ -71,9 +81,10 @@ def left(made: Measured, task: Task) -> dict[str, int]:
     """How many judged runs of each method are to come."""
     seeds = len(made.size.seeds)
     places = {SSGD: range(task.cells), DPSGD: range(task.cells), STAR: range(1), ONE: range(1)}
-    return {
+    found = {
         arm: sum(seeds - len(made.at((task, arm, k))) for k in ks) for arm, ks in places.items()
     }
+    return found | {STAR: 0} if noise_is_lost(task, made.size, made.known) else found
 
 
 def _task(made: Measured, task: Task) -> list[str]:
@@ -114,11 +125,14 @@ def _trials(made: Measured, task: Task) -> str:
         f"{rate:g} {'survived' if row.survived else 'failed'}" for rate, row in rates.items() if row
     )
     best = chosen_std(task, size, made.known)
-    noise = "" if best is None else (
-        f" σ_0 tried: {', '.join(f'{std:.3g}' for std in stds(task, size, made.known))}; "
-        f"least validation loss at {best:.3g}."
-    )  # fmt: skip
-    return f"Trials of SSGD on seed {size.tuning_seed}, by peak rate: {said or 'none'}.{noise}\n"
+    tried = ", ".join(f"{std:.3g}" for std in stds(task, size, made.known))
+    noise = "" if best is None else f" σ_0 tried: {tried}; least validation loss at {best:.3g}."
+    if noise_is_lost(task, size, made.known):
+        noise = f" σ_0 tried: {tried}; all without a finite loss, so SSGD\\* is not judged."
+    survived = [row.survived for row in rates.values() if row]
+    none = " SSGD failed at none: its edge lies beyond." if survived and all(survived) else ""
+    seed = size.tuning_seed
+    return f"Trials of SSGD on seed {seed}, by peak rate: {said or 'none'}.{none}{noise}\n"
 
 
 def _name(task: Task, rate: float, seed: int) -> str:

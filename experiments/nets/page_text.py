@@ -26,7 +26,7 @@ twentieth, a tenth of the rate after 30, 60 and 90 % of the run. No augmentation
 **Speech.** Telephone prompts in five languages (`--dataset phone-speech`): windows of 21 frames of
 24 bands whose middle is hidden, to be labelled with the pair of acoustic units that is there, 839
 labels with a long tail; every fifth of its training windows, {speech_validation:,} of them held
-out. A {lstm}.
+out (they may share the last third of their sound with a training window). A {lstm}.
 The recipe of the paper's speech runs, compressed: plain SGD, a linear warm-up over the first half,
 then ten times a step by 1/√2. As in its Table 2 batch and rate go together: nB of {batches}.
 

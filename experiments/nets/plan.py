@@ -131,7 +131,7 @@ def edge(task: Task, size: Size, known: Known) -> float | None:
 def stds(task: Task, size: Size, known: Known) -> list[float]:
     """sigma_0 that are tried: the grid, then the geometric means beside the best of it."""
     best = _best(task, size.stds, size, known)
-    if best is None:
+    if best is None:  # a trial is missing, or none has a loss
         return list(size.stds)
     place = size.stds.index(best)
     beside = [size.stds[k] for k in (place - 1, place + 1) if 0 <= k < len(size.stds)]
@@ -139,12 +139,24 @@ def stds(task: Task, size: Size, known: Known) -> list[float]:
 
 
 def chosen_std(task: Task, size: Size, known: Known) -> float | None:
-    """sigma_0 with the least validation loss; None while a trial is missing."""
+    """sigma_0 with the least validation loss; None while a trial is missing, or if all are lost."""
     return _best(task, stds(task, size, known), size, known)
 
 
+def noise_is_lost(task: Task, size: Size, known: Known) -> bool:
+    """Whether no trial of SSGD* ended with a finite loss: then none of its runs is to come."""
+    found = edge(task, size, known)
+    if found is None or chosen_std(task, size, known) is not None:
+        return False
+    trials = (_noisy(task, found, std).key(size.tuning_seed) for std in size.stds)
+    return all(known(trial) is not None for trial in trials)
+
+
 def _best(task: Task, tried: Iterable[float], size: Size, known: Known) -> float | None:
-    """The first of those with the least validation loss; None while a trial is missing."""
+    """The first of those with the least validation loss; None while a trial is missing.
+
+    Also None where none of them has a finite loss: then there is no noise to be judged with.
+    """
     found_edge = edge(task, size, known)
     if found_edge is None:
         return None
@@ -155,7 +167,8 @@ def _best(task: Task, tried: Iterable[float], size: Size, known: Known) -> float
             return None
         is_number = math.isfinite(found.validation_loss)
         losses[std] = found.validation_loss if is_number else math.inf
-    return min(losses, key=losses.__getitem__)
+    best = min(losses, key=losses.__getitem__)
+    return best if math.isfinite(losses[best]) else None
 
 
 def _noisy(task: Task, alpha: float, std: float) -> Cell:

@@ -71,15 +71,16 @@ class Measured:
         return Estimate(*map(math.exp, difference(a, b, paired=False)))
 
     def tells(self, name: str, arms: tuple[str, ...] = tuple(ARMS)) -> Estimate | None:
-        """How often a run that died had a larger alpha times the number than one that survived.
+        """How often a run that died had a larger number than one that survived.
 
-        Over all rates; a run whose weights were no longer finite has the largest.
+        At the largest rate alone: over several, the rate itself would tell. A run whose weights
+        were no longer finite has the largest number.
         """
-        if not all(self.complete(alpha, arm) for alpha in self.size.alphas for arm in arms):
+        alpha = self.size.alphas[-1]
+        if not all(self.complete(alpha, arm) for arm in arms):
             return None
         found = [
-            (alpha * getattr(row, name), row.survived)
-            for alpha in self.size.alphas
+            (getattr(row, name), row.survived)
             for arm in arms
             for row in self.at(alpha, arm, self.size.tells)
         ]

@@ -33,12 +33,14 @@ do this: `python -m gossip.landscape runs/NAME --at-step 100 --smoothed 1 10 30`
 samples, after {early} steps (*early*: their geometric mean) and {late} (*late*). {seeds} fresh
 seeds. Ratios are of one run's numbers, with Student's interval; between the algorithms they are
 unpaired, with Welch's: near the edge of stability a seed controls nothing. *Survived*: not
-diverged, and a test error below {error:.0%}. *AUC*: of a run that died and one that survived, how
-often the former had the larger product of α and the number after {tells} steps, over all rates
-(interval: Newcombe 2006). A verdict is *yes* if the whole interval meets the criterion, *no* if
-none of it does. Verdicts but those on survival are about α = {alpha:g}. They are not corrected for
-being many. Criteria were committed before the runs, after one run of each algorithm on seed 3 at
-α = 1 had been looked at, which is not among them.
+diverged, and a test error below {error:.0%}. *AUC*: of a run that died and one that survived at
+α = {largest:g}, how often the former had the larger number after {tells} steps; weights that are
+not finite by then count as the largest number (interval: Newcombe 2006). (It was to be over all
+rates, of α times the number; before a run at α = {largest:g} was made, a review saw that there the
+rate alone tells many runs apart.) A verdict is *yes* if the whole interval meets the criterion,
+*no* if none of it does. Verdicts but those on survival are about α = {alpha:g}. They are not
+corrected for being many. Criteria were committed before the runs, after one run of each algorithm
+on seed 3 at α = 1 had been looked at, which is not among them.
 
 Commands: `python -m experiments.smoothness` makes the runs, in `runs/experiments/smoothness`,
 measures them, and goes on where it was stopped; `python -m experiments.publish` makes this page,
@@ -71,6 +73,7 @@ def text(scale: Scale) -> str:
         seeds=len(size.seeds),
         error=ERROR,
         tells=size.tells,
+        largest=size.alphas[-1],
         alpha=size.alpha,
     )
     timed = [row for row in made.rows if math.isfinite(row.seconds)]
@@ -86,7 +89,7 @@ def text(scale: Scale) -> str:
         f"## What the curvature at the mean model says, α = {size.alpha:g}\n",
         claims.table(titles, INSTEAD, made),
         _edges(made),
-        "## What tells which runs survive\n",
+        f"## What tells which runs survive, α = {size.alphas[-1]:g}\n",
         claims.table(titles, SURVIVAL, made),
     ]
     return page(parts, is_smoke=scale.is_smoke)

@@ -97,10 +97,13 @@ def load(scale: Scale) -> list[Row]:
 
 
 def rows_of(run: Run, config: Config, size: Size) -> list[Row]:
-    """A row for each step; of steps that a diverged run did not take, one without numbers."""
+    """A row for each measured step, and one without numbers for those a diverged run did not take.
+
+    A step that was not asked for when the run was measured has none: the run is made again.
+    """
     found = json.loads((run.folder / NAME).read_text(encoding="utf-8"))
     (arm,) = config.algorithm
-    seconds = run.number("wall_seconds", "total") + found["seconds"]
+    seconds, taken = run.number("wall_seconds", "total") + found["seconds"], run.number("steps")
     names = Row.__annotations__.keys()
     return [
         Row(
@@ -110,7 +113,7 @@ def rows_of(run: Run, config: Config, size: Size) -> list[Row]:
             seed=config.seed,
             step=step,
             verdict=run.verdict,
-            steps=int(run.number("steps")),
+            steps=int(taken),
             test_error=run.number("test_error"),
             seconds=seconds if step == size.at[0] else math.nan,
             versions=tables.versions(run),
@@ -121,6 +124,7 @@ def rows_of(run: Run, config: Config, size: Size) -> list[Row]:
             },
         )
         for step in size.at
+        if str(step) in found["steps"] or (run.verdict == "diverged" and step > taken)
     ]
 
 

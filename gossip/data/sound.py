@@ -36,6 +36,8 @@ def samples(data: bytes, where: str) -> np.ndarray:
             f"{where}: {shape[0]} channels of {shape[1]} bits at {shape[2]} Hz, not 1 of 16 at "
             f"{RATE}"
         )
+    if len(raw) % 2:
+        raise CorruptDataError(f"{where}: not a whole WAV file (half of a sample at its end)")
     return np.frombuffer(raw, "<i2")
 
 

@@ -5,8 +5,8 @@ k-means and a window's middle is hidden, so that its label is no function of wha
 HuBERT. A label is a pair of units, of the frames before and behind the middle one: steady sounds
 are frequent, most transitions rare, as context-dependent states of phones are.
 
-All but the logarithms in `sound` is in whole numbers, or in fractions that float64 holds exactly,
-and nothing is drawn: the arrays are the same on every machine.
+What follows the logarithms in `sound` is in whole numbers, or in fractions that float64 holds
+exactly, and nothing is drawn: the arrays are the same on every machine.
 
 Reference: Hsu et al., "HuBERT: self-supervised speech representation learning by masked prediction
 of hidden units", 2021; there of longer stretches, and by a transformer.

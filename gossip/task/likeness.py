@@ -21,12 +21,19 @@ def alike(one: Tensor, other: Tensor, rounding: float = 0.0) -> bool:
         return False
     if not one.numel():
         return True
-    tolerance = torch.finfo(one.dtype).eps ** 0.5 * max(_largest(one), _largest(other)) + rounding
+    tolerance = half_of_digits(one) * max(_largest(one), _largest(other)) + rounding
     return torch.allclose(one, other, rtol=0, atol=tolerance, equal_nan=True)
 
 
 def _largest(tensor: Tensor) -> float:
-    return float(tensor.nan_to_num().abs().max()) if tensor.numel() else 0.0
+    """The largest absolute value among the finite ones."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def half_of_digits(tensor: Tensor) -> float:
+    """The square root of the spacing of floating-point numbers at 1."""
+    return torch.finfo(tensor.dtype).eps ** 0.5
 
 
 def unlike(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
@@ -41,5 +48,10 @@ def unlike(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
     return [
         name
         for name, zero in empty.items()
-        if not alike(one[name], other[name], ROUNDINGS * torch.finfo(zero.dtype).eps * largest)
+        if not alike(one[name], other[name], _rounding(zero) * largest)
     ]
+
+
+def _rounding(tensor: Tensor) -> float:
+    """`ROUNDINGS` of a number of size 1; half of the digits where there are few."""
+    return min(ROUNDINGS * torch.finfo(tensor.dtype).eps, half_of_digits(tensor))

@@ -154,6 +154,19 @@ def test_a_needle_is_a_needle_by_the_numbers_alone(off: tuple[float, float], wor
     assert claims.has_a_needle(Measured(FULL, list(made.values())[:-1])) is None
 
 
+@pytest.mark.parametrize(
+    ("values", "place", "is_inside"),
+    [(np.r_[1:20, 20:0:-1], 17, True), (np.arange(40.0, 0, -1), 0, False),
+     (np.arange(40.0), 37, False), (np.r_[np.arange(20.0), np.full(20, np.nan)], 17, False)],
+)  # fmt: skip
+def test_a_peak_is_one_that_l_rises_to_and_falls_from(values, place, is_inside) -> None:
+    epochs = np.linspace(0, 4, len(values))
+    found = rows.peak_of(epochs, values.astype(float))
+    assert found["peak_is_inside"] == is_inside
+    assert found["peak_epoch"] == pytest.approx(epochs[place + 1])
+    assert rows.peak_of(epochs, np.full(len(values), np.nan)) == {}
+
+
 def peaked(power: float, outside: int = 0) -> list[Row]:
     """Runs whose peak moves with a power of the batch; some of them have none inside."""
     of, rng = FULL.lipschitz, np.random.default_rng(0)

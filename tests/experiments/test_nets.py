@@ -24,6 +24,7 @@ from experiments.nets.plan import (
     config,
     edge,
     ladder,
+    noise_is_lost,
     runs,
     stds,
 )  # fmt: skip
@@ -130,6 +131,18 @@ def test_noise_is_tuned_on_the_grid_and_beside_its_best_on_a_seed_that_is_not_ju
     assert chosen_std(TASK, FULL, made.known) == 0.03
     assert FULL.tuning_seed not in FULL.seeds
     assert {r.std for r in made.at((TASK, STAR, 0))} == {0.03}
+
+
+def test_no_noise_is_chosen_where_all_trials_are_lost() -> None:
+    own = edge_at(0.8)
+    made = grown(lambda arm, *words: math.nan if arm == STAR else own(arm, *words))
+    tried = [row for row in made.rows if row.arm == STAR]
+    assert len(tried) == len(FULL.stds) * len(FULL.tasks)
+    assert chosen_std(TASK, FULL, made.known) is None
+    assert made.at((TASK, STAR, 0)) == []
+    assert page.left(made, TASK)[STAR] == 0
+    assert noise_is_lost(TASK, FULL, made.known)
+    assert not noise_is_lost(TASK, FULL, grown(own).known)
 
 
 def test_batch_and_rate_are_halved_together_on_speech() -> None:

@@ -82,17 +82,24 @@ def test_the_edge_of_stability_is_two_over_alpha() -> None:
     assert found.value == pytest.approx(expected)
 
 
-def test_of_runs_that_die_and_survive_the_larger_product_is_counted() -> None:
-    made = study()
-    # Of DPSGD the products are 0.5, 1 and, of those that died, 1.5.
-    assert made.tells("none_lambda_max", (DPSGD,)).value == 1
-    # Of SSGD 2, 4 and 6: DPSGD's 10 that died are below SSGD's 20 that lived, of 20 x 40 pairs.
-    assert made.tells("none_lambda_max").value == pytest.approx(1 - 200 / 800)
-    dead = [
-        replace(row, none_lambda_max=math.nan) if row.verdict == "diverged" else row
-        for row in made.rows
+def test_of_runs_at_the_largest_rate_the_larger_number_tells_who_dies() -> None:
+    largest, dead = FULL.alphas[-1], FULL.seeds[:5]
+    made = [
+        replace(row, verdict="converged", test_error=0.03)
+        if (row.alpha, row.arm) == (largest, DPSGD) and row.seed not in dead
+        else replace(row, none_lambda_max=1.5 if row.arm == DPSGD else 0.5)
+        if row.alpha == largest
+        else row
+        for row in study().rows
     ]
-    assert Measured(FULL, tuple(dead)).tells("none_lambda_max").value == 1
+    # Of DPSGD the five that died have 1.5, more than the others' 1; SSGD's ten, all dead, 0.5.
+    assert Measured(FULL, tuple(made)).tells("none_lambda_max", (DPSGD,)).value == 1
+    both = Measured(FULL, tuple(made)).tells("none_lambda_max")
+    assert both.value == pytest.approx(5 * 5 / (15 * 5))
+    not_finite = [
+        replace(row, none_lambda_max=math.nan) if row.arm == SSGD else row for row in made
+    ]
+    assert Measured(FULL, tuple(not_finite)).tells("none_lambda_max").value == 1
 
 
 def test_nothing_is_judged_before_all_runs_are_there() -> None:

@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -86,13 +87,11 @@ def nursery() -> subprocess.Popen:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     pipe, place = subprocess.PIPE, meeting()
-    place.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         listener.listen(16)
         number = listener.fileno()
         command = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(number)]
-        atexit.register(place.unlink)
         return subprocess.Popen(
             command, stdin=pipe, stdout=pipe, text=True, env=clean, cwd=ROOT, pass_fds=[number]
         )
@@ -100,7 +99,14 @@ def nursery() -> subprocess.Popen:
 
 def meeting() -> Path:
     """Where the processes of jobs ask the nursery to be forked."""
-    return Path(tempfile.gettempdir(), f"gossip-nursery-{os.getpid()}")
+    return Path(_meetings(), "nursery")
+
+
+@cache
+def _meetings() -> str:
+    folder = tempfile.mkdtemp(prefix="gossip-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def ask(order: dict) -> int:

@@ -36,7 +36,8 @@ AS_USERS = {
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": None,
     "OMPI_MCA_mpi_yield_when_idle": None,
 }
-"""For a job that has all of torch, and whose processes wait as they would without `make test`."""
+"""For a job that has all of torch, and whose processes wait as they would without `make test`; they
+look for no garbage when they end, see `tests/start/garbage.py`."""
 SHARED_MEMORY = Path("/dev/shm")
 START_SECONDS = 40.0
 END_SECONDS = 10.0

@@ -4,6 +4,7 @@ The imports of sixteen processes take longer than their tests. Jobs of two proce
 the second MPI, are started as usual; see `tests.forked`.
 """
 
+import os
 import shutil
 import signal
 import socket
@@ -42,6 +43,7 @@ def main(processes: str, words: list[str]) -> int:
     words = ["--module", "tests.stand_in", "--", f"{folder}/socket", *words]
     job = subprocess.Popen([*launch, *words], cwd=Path(__file__).parents[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher hears it, and ends the job
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as tests/conftest.py, which comes later
     imports()
     order = serve(listener, lambda: job.poll() is not None)
     if order is not None:

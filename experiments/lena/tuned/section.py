@@ -29,8 +29,9 @@ corrected for being many; that one seed chose the rates is not in them. With a s
 between seeds an interval is 0.36 points to either side at one n, 0.24 for the mean over both: a
 smaller difference stays open. A lost run has the error of guessing.
 
-A run takes 60 to 90 seconds on a quiet core (two thirds more where the machine is shared), all
-{cells} cells about 1.5 core hours. Cut for that: five of the nine cells of Table 2 (linear scaling
+A run takes 60 to 90 CPU seconds on a quiet core, all {cells} cells about 1.5 core hours; the core
+minutes below are wall time on one thread, up to five times as much where the machine was shared.
+Cut for that: five of the nine cells of Table 2 (linear scaling
 and AdaScale under other warm-ups, LENA without one), about 2 core hours more; CIFAR-10; n of 8, 32
 and 128. The cells come in the order of the table of methods.
 `python -m experiments.lena --parts tuned` makes these runs, in
@@ -124,5 +125,5 @@ def _trials(made: Measured) -> str:
 
 
 def _trial(lr: float, error: float | None, is_best: bool) -> str:
-    shown = "-" if error is None else "lost" if math.isinf(error) else f"{100 * error:.2f}"
+    shown = "-" if error is None else "lost" if not math.isfinite(error) else f"{100 * error:.2f}"
     return f"{lr:g}: " + (f"**{shown}**" if is_best else shown)
