@@ -74,7 +74,7 @@ def test_a_job_that_loses_a_process_leaves_none(tmp_path):
 @pytest.mark.parametrize("sent", [b"", b"\n", b"\n{"])
 def test_a_stand_in_that_is_killed_before_it_has_asked_is_left_alone(sent):
     ours, theirs = socket.socketpair(socket.AF_UNIX)
-    with ours, open(os.devnull) as file:
+    with ours, Path(os.devnull).open() as file:
         with theirs:
             if sent:
                 socket.send_fds(theirs, [sent[:1]], [file.fileno()])
