@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from experiments.common.figures import GREY, new_figure
 from experiments.smoothness.groups import Measured
 from experiments.smoothness.plan import ARMS
+from gossip.report.axes import log_or_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +36,9 @@ def smoothness(made: Measured) -> "Figure":
             axes.set_title(f"α λ_max/2 at w_a, α = {alpha:g}")
         others[0].legend(fontsize="small")
         for axes in (first, *others):
+            axes.set_xlim(made.size.at[0] / 1.5, made.size.at[-1] * 1.5)
             axes.set_xscale("log")
-            axes.set_yscale("log")
+            log_or_note(axes)
             axes.set_xlabel("step")
     return figure
 

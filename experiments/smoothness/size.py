@@ -51,7 +51,7 @@ SMOKE = Size(
     late=(12,),
     tells=4,
     samples=60,
-    seeds=(440, 441, 442),
+    seeds=(440,),
 )
 
 
