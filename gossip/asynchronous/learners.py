@@ -74,7 +74,8 @@ class Learners:
         inputs, labels = self.batch(i, k)
         buffers = None if live.buffers is None else live.buffers[i : i + 1]
         with self.clock("gradient"):
-            time.sleep(delay)
+            if delay > 0:  # to sleep for no time gives the core away, for a millisecond and more
+                time.sleep(delay)
             gradients = study.task.gradient(
                 snapshot, inputs, labels, buffers=buffers, seeds=self.seeds(i, k)
             )
