@@ -7,6 +7,8 @@ from contextlib import contextmanager, nullcontext
 
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Few things are compiled: for them torch would start processes that import it once more each.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import pytest
 from hypothesis import settings
