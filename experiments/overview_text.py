@@ -57,6 +57,13 @@ DISAGREE = """\
   and not of a law of noise. Nor is it the rate: SSGD that takes, step by step, the α_e recorded in
   a run of DPSGD survives in none of 20 runs, where DPSGD itself does in 14. At α = 1.25, nearer to
   where SSGD fails, nothing is judged yet.
+- **A smoother loss, or a flatter place**: the paper's Theorem 1 bounds the smoothness of the loss
+  averaged over the learners' deviations. [Measured](smoothness.md), at their own σ_w that average
+  is as sharp as the loss itself, over the learners' own places it is sharper, and the bound is
+  hundreds of times too large to say anything. What differs is where the algorithms are: soon after
+  the start DPSGD's mean model lies where the Hessian's largest eigenvalue is about half of SSGD's,
+  which is beyond 2/α. So DPSGD does not smooth the loss that SSGD sees; it is led to where less
+  smoothing is needed, as it ends in [flatter minima](flatness.md).
 - **α_e late**: on [DPSGD's page](dpsgd.md) the criterion (within 0.15 of α) fails because α_e is
   *above* α, measured every 50 steps. On [the account's](account.md) fresh seeds, at all phases of
   an epoch, the interval has α inside: whether α_e is above α late is open.
@@ -116,7 +123,7 @@ REFEREE = "## What a referee asked for\n\n" + markdown(
         (
             "H9",
             "topologies: σ_w² from W's spectrum",
-            "[account](account.md), criteria before runs; begun; survival by topology in "
+            "done: [account](account.md), criteria before runs; survival by topology in "
             "[fight](fight.md)",
         ),
         ("H10", "stragglers with spread", "two series of one run a cell, on [time](time.md)"),
