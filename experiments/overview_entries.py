@@ -128,7 +128,7 @@ DPSGD = (
     ),
     Entry("... and DPSGD is not", by_smoothness("DPSGD is not"), "smoothness"),
     Entry(
-        "α λ_max tells which runs survive",
+        "λ_max early tells which runs survive α = 1.5",
         by_smoothness("λ_max at the mean model tells which runs of both"),
         "smoothness",
     ),

@@ -35,7 +35,8 @@ DISAGREE = """\
   warm-up is the same. On the first, both have the base rate that is best for one worker; on the
   second each is tuned at each n, and LENA's best rate is four times higher. So its state-aware
   warm-up asks for another base rate; that it is worse is said of that one rate only. Tuned in every
-  cell over 20 epochs, on [LENA's page](lena.md), is what is to decide it.
+  cell over 20 epochs, the first table of [LENA's page](lena.md), is what is to decide it; at n = 64
+  LENA is the more accurate one there.
 - **LENA's scaling, "best under every warm-up: yes"** on its page compares means that differ by
   0.1 to 0.5 points; the interval above says how much that is worth.
 - **DPSGD bears larger rates**: yes here, no on [the rivals' page](rivals.md), whose trials even

@@ -48,6 +48,11 @@ its table and its picture. A row for each measured step of each run:
 [smoothness.csv](results/smoothness.csv).
 """
 
+DEAD = """\
+Seen after the runs: a net whose units are off lies where the loss is flat, so of the runs that are
+dead after {tells} steps many have the *smallest* numbers, and the order is reversed.
+"""
+
 
 def path(scale: Scale) -> Path:
     """The file that the page is written to."""
@@ -91,6 +96,7 @@ def text(scale: Scale) -> str:
         _edges(made),
         f"## What tells which runs survive, α = {size.alphas[-1]:g}\n",
         claims.table(titles, SURVIVAL, made),
+        DEAD.format(tells=size.tells) if made.complete(size.alphas[-1], DPSGD) else "",
     ]
     return page(parts, is_smoke=scale.is_smoke)
 
