@@ -27,7 +27,7 @@ def number(name: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
             return None
         lost = sum(row.lost for row in made.account)
         note = f" ({lost} lost)" if lost else ""
-        return criterion.verdict(found), f"{shown(found)}{note}"
+        return criterion.verdict(found), f"{found:.2f}{note}"
 
     return measured
 
@@ -40,14 +40,9 @@ def predicted(alpha: float, topology: str) -> Callable[[Measured], Verdict]:
         if found is None:
             return None
         factor = Estimate(*(10**value for value in found))
-        return Criterion(-SPREAD, SPREAD).verdict(found), shown(factor)
+        return Criterion(-SPREAD, SPREAD).verdict(found), f"{factor:.2f}"
 
     return measured
-
-
-def shown(found: Estimate) -> str:
-    """Value and interval."""
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _row(statement: str, criterion: str, name: str, bounds: Criterion) -> Claim[Measured]:

@@ -33,7 +33,7 @@ def differs(ours: Cell, theirs: Cell, criterion: Criterion) -> Callable[[Measure
 
     def measured(made: Measured) -> Verdict:
         found = made.difference(ours, theirs)
-        return None if found is None else (criterion.verdict(found), f"{signed(found)} points")
+        return None if found is None else (criterion.verdict(found), f"{found:+.2f} points")
 
     return measured
 
@@ -50,7 +50,7 @@ def all_differ(
             if found is None:
                 return None
             words.append(criterion.verdict(found))
-            texts.append(f"{said}: {signed(found)}")
+            texts.append(f"{said}: {found:+.2f}")
         return every(words), "; ".join(texts)
 
     return measured
@@ -79,7 +79,7 @@ def peaks(criterion: Criterion) -> Callable[[Measured], Verdict]:
         if without > UNPEAKED:
             return "open", f"{without} runs have no peak before their last tenth"
         exponent = elasticity(inside)
-        text = f"{signed(exponent)}" + (f", without {without} runs" if without else "")
+        text = f"{exponent:+.2f}" + (f", without {without} runs" if without else "")
         return criterion.verdict(exponent), text
 
     return measured
@@ -99,11 +99,6 @@ def ratios(column: str) -> Callable[[Measured], Verdict]:
         return Criterion(low=2.0).verdict(found), f"{found} times"
 
     return measured
-
-
-def signed(found: Estimate) -> str:
-    """An estimate, each of its numbers with its sign."""
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 def _solver(name: str, label: str) -> tuple[Claim[Measured], ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.common import claims
 from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
 from experiments.common.scale import Scale
-from experiments.date.claims import CLAIMS, LOST, LSTM_LOST, UNPEAKED, signed
+from experiments.date.claims import CLAIMS, LOST, LSTM_LOST, UNPEAKED
 from experiments.date.cost import hours
 from experiments.date.groups import Measured, elasticity, points
 from experiments.date.plan import PARTS, Cell
@@ -197,7 +197,7 @@ def _lipschitz(made: Measured) -> str:
     head = ["B", "runs with a peak", "L at its peak", "peak, epoch", "peak, update", "diverged"]
     inside = {b: [row for row in rows if row.peak_is_inside] for b, rows in found.items()}
     enough = sum(map(bool, inside.values())) > 1 and sum(map(len, inside.values())) > 2
-    exponent = f"\nEpoch of the peak: B to the power {signed(elasticity(inside))}.\n"
+    exponent = f"\nEpoch of the peak: B to the power {elasticity(inside):+.2f}.\n"
     return (
         "## Local Lipschitz constant, LeNet\n\n"
         "![epoch of the peak over the batch](results/date_lipschitz.png)\n\n"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.date import lipschitz, plan
 from experiments.date.plan import LIPSCHITZ, PARTS, STUDY, ErrorOf
 from experiments.date.size import Study, study
 from gossip.compare import metrics
-from gossip.report import Run, load_runs
+from gossip.report import Run
 from gossip.report.rates import by_layer
-from gossip.runs import sweep
 
 TABLE = "date.csv"
 WINDOW = 3
@@ -82,8 +82,7 @@ def known(rows: Mapping[str, Row]) -> ErrorOf:
 
 
 def _finished(scale: Scale) -> list[Row]:
-    found = sweep.finished(scale.runs / STUDY)
-    return [row_of(run) for run in (load_runs(found) if found else ())]
+    return [row_of(run) for run in finished(scale.runs / STUDY).values()]
 
 
 def row_of(run: Run) -> Row:

@@ -55,7 +55,7 @@ def _survival(
     if found is None:
         return None
     (a, m), (b, n) = (count for count in counts if count)
-    text = f"{a}/{m} - {b}/{n}: {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
     return criterion.verdict(found), text
 
 

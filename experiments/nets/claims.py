@@ -31,7 +31,7 @@ def survives(first: Groups, second: Groups) -> Callable[[Measured], Verdict]:
         if found is None:
             return None
         (a, m), (b, n) = (count for count in map(made.counts, sides) if count)
-        text = f"{a}/{m} - {b}/{n}: {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+        text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
         return ABOVE.verdict(found), text
 
     return measured
@@ -53,9 +53,8 @@ def errs(first: Groups, second: Groups, criterion: Criterion) -> Callable[[Measu
         word = criterion.verdict(found.estimate)
         if (word == "yes" and not found.is_fair[0]) or (word == "no" and not found.is_fair[1]):
             word = "open"
-        value, low, high = found.estimate
         lost = f"; lost: {found.lost[0]} and {found.lost[1]} runs" if any(found.lost) else ""
-        return word, f"{value:+.2f} [{low:+.2f}, {high:+.2f}]{lost}"
+        return word, f"{found.estimate:+.2f}{lost}"
 
     return measured
 

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.nets.plan import PARTS, STUDY, Known, runs
 from experiments.nets.size import Size, Task, study
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "nets.csv"
 
@@ -55,10 +55,11 @@ def made(scale: Scale) -> dict[str, Row]:
     """The rows of the finished runs and the kept ones, by name."""
     size = study(scale)
     tasks = {task.name: task for task in size.tasks}
-    there = {path.name: path for path in sweep.finished(scale.runs / STUDY)}
-    mine = [path for name, path in there.items() if name.split("-")[0] in tasks]
-    found = load_runs(mine) if mine else ()
-    fresh = {run.folder.name: row_of(run, tasks[run.folder.name.split("-")[0]]) for run in found}
+    fresh = {
+        name: row_of(run, task)
+        for name, run in finished(scale.runs / STUDY).items()
+        if (task := tasks.get(name.split("-")[0])) is not None
+    }
     return {row.key: row for row in read(scale)} | fresh
 
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.smoothness.measuring import NAME
 from experiments.smoothness.plan import STUDY, runs
 from experiments.smoothness.size import Size, study
 from gossip.config import Config
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "smoothness.csv"
 ERROR = 0.2
@@ -82,15 +82,13 @@ def missing(wanted: dict[str, Config], size: Size, rows: Sequence[Row]) -> dict[
 
 def load(scale: Scale) -> list[Row]:
     """The rows of the runs that are finished and measured, with the kept rows."""
-    size, folder = study(scale), scale.runs / STUDY
-    there = {path.name: path for path in sweep.finished(folder)}
+    size = study(scale)
     wanted = runs(size)
     made = [
         row
-        for name, config in wanted.items()
-        if (path := there.get(name)) and (path / NAME).exists()
-        for run in load_runs([path])
-        for row in rows_of(run, config, size)
+        for name, run in finished(scale.runs / STUDY, wanted).items()
+        if (run.folder / NAME).exists()
+        for row in rows_of(run, wanted[name], size)
     ]
     order = [row_key(name, step) for name in wanted for step in size.at]
     return kept.merged(made, read(scale), order)

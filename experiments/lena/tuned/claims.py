@@ -25,7 +25,7 @@ def differs(terms: Terms, criterion: Criterion) -> Callable[[Measured], Verdict]
         found = made.contrast(terms(made.size))
         if found is None:
             return None
-        text = f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}] points"
+        text = f"{found:+.2f} points"
         return criterion.verdict(found), text
 
     return measured

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.lena.rows import warm_ends
 from experiments.lena.tuned import plan
 from experiments.lena.tuned.plan import STUDY, ErrorOf
 from gossip.compare import metrics
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "lena_tuned.csv"
 
@@ -64,8 +64,7 @@ def known(rows: dict[str, Row]) -> ErrorOf:
 
 
 def _finished(scale: Scale) -> list[Row]:
-    found = sweep.finished(scale.runs / STUDY)
-    return [row_of(run) for run in (load_runs(found) if found else ())]
+    return [row_of(run) for run in finished(scale.runs / STUDY).values()]
 
 
 def row_of(run: Run) -> Row:
