@@ -10,7 +10,7 @@ from functools import partial
 
 from experiments.common import survival
 from experiments.common.claims import Claim, Verdict
-from experiments.common.statistics import Criterion, Estimate, share
+from experiments.common.statistics import Criterion, share
 from experiments.fight.doubling import doubled
 from experiments.fight.groups import Contrast, Measured, Term, contrast
 from experiments.fight.methods import COMPLETE, GRAPHS, METHODS, SSGD
@@ -37,7 +37,7 @@ def bears(ours: str, theirs: str, criterion: Criterion) -> Callable[[Measured], 
         except UserError:
             return "open", "half survive outside the rates that were run"
         first, second = (survival.fit(each).alpha_50 for each in (cells[0], cells[1]))
-        return criterion.verdict(found), f"{first:.2f} - {second:.2f}: {signed(found)}"
+        return criterion.verdict(found), f"{first:.2f} - {second:.2f}: {found:+.2f}"
 
     return measured
 
@@ -87,7 +87,7 @@ def _word(found: Contrast, criterion: Criterion) -> Verdict:
         word = "open"
     ours, theirs = map(sum, zip(*found.lost, strict=True))
     lost = f"; lost: {ours} and {theirs} runs" if ours or theirs else ""
-    return word, f"{signed(found.estimate)} points{lost}"
+    return word, f"{found.estimate:+.2f} points{lost}"
 
 
 def bears_doubling(method: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
@@ -117,11 +117,6 @@ def better_halved(ours: str, theirs: str) -> Callable[[Measured], Verdict]:
         return said, f"α = {first[0].alpha:g} and {second[0].alpha:g}: {numbers}"
 
     return measured
-
-
-def signed(found: Estimate) -> str:
-    """An estimate, each of its numbers with its sign."""
-    return f"{found:+.2f}"
 
 
 def overall(method: str, size: Size) -> list[Term]:
