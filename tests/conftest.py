@@ -33,10 +33,25 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """What was imported stays: to look through it takes each collection a CPU second."""
+    if getattr(session.config.option, "loadgroup", False):
+        assert_grouped(session.items)
     gc.freeze()
     gc.enable()
+
+
+def assert_grouped(items):
+    """Each `xdist_group` goes to one worker, which makes its fixture once."""
+    lost = [
+        item.nodeid
+        for item in items
+        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid
+    ]
+    if lost:
+        raise pytest.UsageError(
+            f"pytest {pytest.__version__} and this pytest-xdist form no groups: {lost[0]}"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import torch
 
 from gossip import trace
 from gossip.checkpoint import Snapshot, newest, read
-from tests.faults.jobs import MPICH, ROOT, START_SECONDS, Ended
+from tests.faults.jobs import ROOT, START_SECONDS, Ended
 from tests.machine import patience
 
 STEPS = 40
@@ -155,10 +155,9 @@ def launch(processes: int, *options: str, deed: str = NEVER) -> list[str]:
 def program(deed: str = NEVER) -> tuple[str, list[str]]:
     """The module that mpirun starts for gossip.run with a deed, and its words before the options.
 
-    MPICH's jobs are forked; those of the second MPI, and of the tests that do not ask here, are
-    started.
+    They are forked; those of the tests that do not ask here are started.
     """
-    return stand_in(deed) if MPICH else ("tests.faults.deeds", [deed])
+    return stand_in(deed)
 
 
 def stand_in(*words: str) -> tuple[str, list[str]]:

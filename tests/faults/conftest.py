@@ -32,11 +32,11 @@ def start_command(tmp_path):
 
 @pytest.fixture
 def start(start_command):
-    """Starts job.py under mpirun; forked, where it has torch and MPICH."""
+    """Starts job.py under mpirun; forked, where it has torch."""
 
     def begun(*arguments, **environment):
         program = [str(JOB)]
-        if jobs.MPICH and environment.get("JOB_BACKEND", "light") != "light":
+        if environment.get("JOB_BACKEND", "light") != "light":
             module, words = stand_in(str(JOB))
             program = ["-m", module, *words]
         command = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, *program]

@@ -35,6 +35,7 @@ AS_USERS = {
     "PYTHONPATH": CHECKOUT,
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": None,
     "OMPI_MCA_mpi_yield_when_idle": None,
+    "OMPI_MCA_threads_pthreads_yield_strategy": None,
 }
 """For a job that has all of torch, and whose processes wait as they would without `make test`; they
 look for no garbage when they end, see `tests/start/garbage.py`."""

@@ -60,11 +60,11 @@ SCRIPT = """
 
 @pytest.fixture
 def start_script(start_command, tmp_path):
-    """Starts the script under mpirun, where a process does the deed; on MPICH it may be forked."""
+    """Starts the script under mpirun, where a process does the deed; it may be forked."""
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))
 
-    def start(deed, processes=2, *, forked=jobs.MPICH, **environment):
+    def start(deed, processes=2, *, forked=True, **environment):
         module, words = stand_in(str(script)) if forked else ("", [])
         program = ["-m", module, *words] if forked else [str(script)]
         mpirun = [jobs.MPIRUN, "-n", str(processes), sys.executable]

@@ -1,7 +1,7 @@
 """tests/mpi in many processes of one job, which are forked: forked.py PROCESSES [PYTEST'S WORDS].
 
-The imports of sixteen processes take longer than their tests. Jobs of two processes, and those of
-the second MPI, are started as usual; see `tests.forked`.
+The imports of sixteen processes take longer than their tests. Jobs of two processes are started as
+usual; see `tests.forked`.
 """
 
 import os
