@@ -39,8 +39,8 @@ from experiments.reread_rivals import (
     state_aware,
 )
 
-FASHION = 2
-"""Place of the second task among the cells of the study of noise."""
+LOWER, FASHION = 1, 2
+"""Places of the lower rate and of the second task among the cells of the study of noise."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,12 @@ DPSGD = (
     Entry("DPSGD's own with its sign turned, as well", as_well("flipped"), "noise"),
     Entry("... of another run of DPSGD, as well", as_well("twin"), "noise"),
     Entry("A rate that follows DPSGD's α_e rescues SSGD", rescued(MATCHED), "noise"),
+    Entry("At α = 1.25 DPSGD survives more often than SSGD", rescued(OWN, LOWER), "noise"),
+    Entry("... noise of DPSGD's strength more often", rescued("isotropic", LOWER), "noise"),
+    Entry("... as often as DPSGD", as_well("isotropic", LOWER), "noise"),
+    Entry("... of the learners' covariance, as often", as_well("gaussian", LOWER), "noise"),
+    Entry("... of another run of DPSGD, as often", as_well("twin", LOWER), "noise"),
+    Entry("... a rate that follows DPSGD's α_e, as often", as_well(MATCHED, LOWER), "noise"),
     Entry(
         "On Fashion-MNIST DPSGD survives α = 1 more often than SSGD",
         rescued(OWN, FASHION),
@@ -164,6 +170,14 @@ DPSGD = (
         by_language("With the shortest warm-up DPSGD"),
         "language",
     ),
+    Entry("... after a longer one", by_language("With the middle warm-up DPSGD"), "language"),
+    Entry("... after the longest", by_language("With the longest warm-up DPSGD"), "language"),
+    Entry(
+        "... and its test loss at its best peak is lower, after a short one",
+        by_language("With the shortest warm-up, each"),
+        "language",
+    ),
+    Entry("... after the longest", by_language("With the longest warm-up, each"), "language"),
     Entry("... SSGD needs a long warm-up", by_language("SSGD needs"), "language"),
     Entry("... and DPSGD does not", by_language("DPSGD does not"), "language"),
     Entry(
