@@ -99,7 +99,7 @@ REFEREE = "## What a referee asked for\n\n" + markdown(
             "H4",
             "interventions on the noise",
             "[noise](noise.md), criteria before runs; both rates on MNIST are judged, that on "
-            "Fashion-MNIST is begun",
+            "Fashion-MNIST in part",
         ),
         (
             "H5",
