@@ -33,25 +33,17 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish(session):
+def pytest_collection_finish():
     """What was imported stays: to look through it takes each collection a CPU second."""
-    if getattr(session.config.option, "loadgroup", False):
-        assert_grouped(session.items)
     gc.freeze()
     gc.enable()
 
 
-def assert_grouped(items):
+def pytest_runtest_setup(item):
     """Each `xdist_group` goes to one worker, which makes its fixture once."""
-    lost = [
-        item.nodeid
-        for item in items
-        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid
-    ]
-    if lost:
-        raise pytest.UsageError(
-            f"pytest {pytest.__version__} and this pytest-xdist form no groups: {lost[0]}"
-        )
+    wanted = getattr(item.config.option, "loadgroup", False)
+    if wanted and item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+        pytest.fail(f"pytest {pytest.__version__} and this pytest-xdist form no groups")
 
 
 @pytest.fixture(scope="session")

@@ -125,9 +125,9 @@ def parts(*, thorough: bool = False) -> list[Part]:
     ]
 
 
-def pytest(*arguments: str) -> tuple[str, ...]:
-    """pytest in this Python."""
-    return (sys.executable, "-m", "pytest", *arguments)
+def pytest(*arguments: str, python: str = sys.executable) -> tuple[str, ...]:
+    """pytest in one process, or in those it starts."""
+    return (python, "-m", "pytest", *arguments)
 
 
 def ignored(*places: str) -> list[str]:
@@ -154,7 +154,7 @@ def openmpi_faults() -> tuple[str, ...]:
     # That file's launcher starts programs of its own, which --with-ft of this MPI cannot end.
     ignore = "--ignore=tests/faults/test_launch_restart.py"
     marks = ("-m", "needs_mpi and not one_mpi")
-    return (OPENMPI, "-m", "pytest", "tests/faults", *marks, ignore, *BESIDE)
+    return pytest("tests/faults", *marks, ignore, *BESIDE, python=OPENMPI)
 
 
 def run_all(chosen: list[Part], more: list[str]) -> list[Result]:

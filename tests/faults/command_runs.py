@@ -147,21 +147,16 @@ def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
 
 def launch(processes: int, *options: str, deed: str = NEVER) -> list[str]:
     """The command of a job of which one process may do something."""
-    module, words = program(deed)
+    module, words = stand_in(deed)
     job = [sys.executable, "-m", "gossip.launch", "-n", str(processes)]
     return [*job, "--module", module, "--", *words, *options]
 
 
-def program(deed: str = NEVER) -> tuple[str, list[str]]:
-    """The module that mpirun starts for gossip.run with a deed, and its words before the options.
-
-    They are forked; those of the tests that do not ask here are started.
-    """
-    return stand_in(deed)
-
-
 def stand_in(*words: str) -> tuple[str, list[str]]:
-    """The module, and its words, that stands in for a deed in gossip.run, or for a script."""
+    """The module, and its words, that mpirun starts for gossip.run with a deed, or for a script.
+
+    What it stands in for is forked; the jobs of tests that do not ask here are started.
+    """
     assert nursery().poll() is None
     return "tests.stand_in", [str(meeting()), *words]
 

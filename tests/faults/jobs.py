@@ -20,6 +20,7 @@ import pytest
 
 from gossip.launch import mpirun as launch
 from tests.machine import patience
+from tests.parts import POLITE
 from tests.start import CHECKOUT, PYTHONPATH
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
@@ -31,12 +32,7 @@ NEED_MPI = [
 ]
 
 ROOT = Path(__file__).parents[2]
-AS_USERS = {
-    "PYTHONPATH": CHECKOUT,
-    "MPIR_CVAR_ENABLE_HEAVY_YIELD": None,
-    "OMPI_MCA_mpi_yield_when_idle": None,
-    "OMPI_MCA_threads_pthreads_yield_strategy": None,
-}
+AS_USERS = {"PYTHONPATH": CHECKOUT, **dict.fromkeys(POLITE)}
 """For a job that has all of torch, and whose processes wait as they would without `make test`; they
 look for no garbage when they end, see `tests/start/garbage.py`."""
 SHARED_MEMORY = Path("/dev/shm")

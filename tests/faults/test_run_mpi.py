@@ -12,7 +12,7 @@ import pytest
 
 from gossip import trace
 from gossip.errors import UserError
-from tests.faults.command_runs import program
+from tests.faults.command_runs import NEVER, stand_in
 from tests.faults.jobs import (
     AS_USERS,
     KILLED,
@@ -40,7 +40,7 @@ def mpirun(*command: str) -> list[str]:
 
 def forked() -> list[str]:
     """The same command for those of which it does not matter how they have come to life."""
-    module, words = program()
+    module, words = stand_in(NEVER)
     return [sys.executable, "-m", module, *words]
 
 
