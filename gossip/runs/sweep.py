@@ -47,8 +47,6 @@ def run_all(runs: Mapping[str, Config], folder: Path, *, jobs: int) -> None:
         # Verified once here, so not in every run.
         data.load(dataset, Path(folder_of_data) if folder_of_data else None)
     progress = _Progress(waiting)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
     active: dict[int, tuple[str, BaseProcess]] = {}
     failed = []
     try:
@@ -56,8 +54,7 @@ def run_all(runs: Mapping[str, Config], folder: Path, *, jobs: int) -> None:
             while waiting and len(active) < jobs:
                 key = next(iter(waiting))
                 shutil.rmtree(folder / key, ignore_errors=True)
-                process = context.Process(target=run_one, args=(waiting.pop(key), folder / key))
-                process.start()
+                process = started(waiting.pop(key), folder / key)
                 active[process.sentinel] = key, process
             for sentinel in connection.wait(list(active)):
                 key, process = active.pop(int(sentinel))  # type: ignore[arg-type]
@@ -72,6 +69,15 @@ def run_all(runs: Mapping[str, Config], folder: Path, *, jobs: int) -> None:
         raise UserError(f"failed: {', '.join(failed)}; see {log_of(folder / failed[0])}")
 
 
+def started(config: Config, folder: Path) -> BaseProcess:
+    """A process that trains one run."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=run_one, args=(config, folder))
+    process.start()
+    return process
+
+
 def run_one(config: Config, folder: Path) -> None:
     """Train one run in this process, all it prints going to a log beside the folder."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
@@ -81,10 +87,15 @@ def run_one(config: Config, folder: Path) -> None:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     with lossy_output():
-        _train(config, folder)
+        train_one(config, folder)
 
 
-def _train(config: Config, folder: Path) -> None:
+def train_one(config: Config, folder: Path) -> None:
+    """Train one run in this process as it is.
+
+    Raises:
+        UserError: it failed.
+    """
     (name,) = config.algorithm
     comm = connect("stacked", config.gossip.learners)
     study = prepare(config, comm)

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def provenance() -> dict[str, Any]:
-    """What ran where: versions, commit (None outside a checkout), dirty, host, cores."""
+    """What ran where: versions, commit (None outside a checkout), dirty, host, cores.
+
+    That of the code which this process has loaded: it is looked up once, at the first call.
+    """
+    return {**_facts(), "host": socket.gethostname(), "cores": os.cpu_count()}
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    """Versions and commit, of which git takes half as long as a short run."""
     versions = {"python": platform.python_version(), "gossip": gossip.__version__}
     for package in _PACKAGES:
         try:
@@ -135,13 +145,7 @@ def provenance() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             continue
     commit, dirty = _commit()
-    return {
-        "versions": versions,
-        "commit": commit,
-        "dirty": dirty,
-        "host": socket.gethostname(),
-        "cores": os.cpu_count(),
-    }
+    return {"versions": versions, "commit": commit, "dirty": dirty}
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:

@@ -2,16 +2,24 @@
 
 import csv
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gossip.compare.command import main, parse
 from gossip.storage.folder import TRACE
+from tests.here import runs_here
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 SMALL = ["--dataset", "digits", "--epochs", "1", "--batch-size", "64", "--lr", "0.2"]
+
+
+@pytest.fixture(autouse=True)
+def _runs_here() -> Iterator[None]:
+    with runs_here():
+        yield
 
 
 def command(out: Path, *options: str) -> list[str]:

@@ -1,8 +1,11 @@
-"""Each smoke study is made once."""
+"""Each smoke study is made once, in the process of its test."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.here import runs_here
 
 HERE = Path(__file__).parent
 
@@ -13,3 +16,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == HERE and "folder" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture(autouse=True, scope="package")
+def _runs_here() -> Iterator[None]:
+    with runs_here():
+        yield

@@ -95,7 +95,19 @@ def test_facts_name_versions_host_and_cores():
     json.dumps(facts)
 
 
-def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
+@pytest.fixture
+def looked_up():
+    """Provenance as of a new process."""
+
+    def anew():
+        folder._facts.cache_clear()
+        return folder.provenance()
+
+    yield anew
+    folder._facts.cache_clear()
+
+
+def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch, looked_up):
     def git(*arguments):
         who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
         command = ["git", *who, "-C", str(tmp_path), *arguments]
@@ -105,15 +117,16 @@ def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
     code.write_text("")
     monkeypatch.setattr(folder, "__file__", str(code))
     git("init")
-    assert folder.provenance()["commit"] is None  # not tracked: somebody else's checkout
+    assert looked_up()["commit"] is None  # not tracked: somebody else's checkout
     git("add", "folder.py")
     git("commit", "-m", "x")
-    facts = folder.provenance()
+    facts = looked_up()
     assert (facts["commit"], facts["dirty"]) == (git("rev-parse", "HEAD").strip(), False)
     code.write_text("changed")
-    assert folder.provenance()["dirty"] is True
+    assert folder.provenance() == facts  # what this process has loaded has not changed
+    assert looked_up()["dirty"] is True
     monkeypatch.setenv("PATH", "")
-    assert folder.provenance()["commit"] is None
+    assert looked_up()["commit"] is None
 
 
 def test_runs_are_found_alone_in_studies_and_once(tmp_path):
