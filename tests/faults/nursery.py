@@ -25,7 +25,9 @@ def imports() -> None:
 
     from gossip import run
     from gossip.report import figures
+    from gossip.storage import folder
 
+    folder.provenance()
     torch.optim.SGD([torch.zeros(1)])  # imports much on its own
     assert run
     assert figures

@@ -26,9 +26,11 @@ def imports() -> None:
 
     from gossip import Gossip, run
     from gossip.comm.transports import gloo
+    from gossip.storage import folder
     from tests import fits, problems
     from tests.rates import cases
 
+    folder.provenance()
     torch.optim.SGD([torch.zeros(1)])  # imports much on its own
     assert all((hypothesis, fsdp, Gossip, run, gloo, fits, problems, cases))
 
