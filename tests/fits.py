@@ -1,6 +1,7 @@
 """For every algorithm of the table: a topology and a rate that fit it, from its properties."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from gossip.algorithms import ALGORITHMS, AlgorithmSettings
@@ -18,6 +19,7 @@ def nothing() -> Any:
     raise AssertionError("nothing is trained here")
 
 
+@cache
 def properties(name: str) -> Properties:
     return ALGORITHMS[name](nothing, PLAIN).properties
 
