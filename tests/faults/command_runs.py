@@ -83,7 +83,7 @@ class Run:
 
 @cache
 def nursery() -> subprocess.Popen:
-    """Ends with the tests: then its stdin does."""
+    """Ends with the tests, which close its stdin."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     pipe, place = subprocess.PIPE, meeting()
@@ -92,9 +92,11 @@ def nursery() -> subprocess.Popen:
         listener.listen(16)
         number = listener.fileno()
         command = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(number)]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, text=True, env=clean, cwd=ROOT, pass_fds=[number]
         )
+    atexit.register(process.communicate)
+    return process
 
 
 def meeting() -> Path:

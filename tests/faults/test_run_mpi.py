@@ -12,7 +12,7 @@ import pytest
 
 from gossip import trace
 from gossip.errors import UserError
-from tests.faults.command_runs import NEVER, stand_in
+from tests.faults.command_runs import NEVER, launch, stand_in
 from tests.faults.jobs import (
     AS_USERS,
     KILLED,
@@ -78,9 +78,7 @@ def test_a_study_leaves_one_table_and_complete_folders(start_command, tmp_path):
 
 def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
     out = tmp_path / "out"
-    module, words = stand_in(NEVER)
-    command = [*LAUNCH, "2", "--module", module, "--", *words]
-    job = start_command([*command, *OPTIONS, *LONG, "--out", str(out)])
+    job = start_command(launch(2, *OPTIONS, *LONG, "--out", str(out)))
     wait_for(job, lambda: has_rows(out / "ssgd"))
     job.process.send_signal(signal.SIGINT)
     ended = job.end()
