@@ -57,9 +57,9 @@ POLITE = {
 }
 """Processes that wait give their core away, also where there are cores for all of a job: others
 want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53; one that waits for 3 s
-takes 0.4 CPU seconds, and 2 without. Open MPI's yields the rest of its turn only, which is none of
-the time where all wait, unless it is told to sleep. A few fault tests start jobs that wait as those
-of users do, `tests.faults.jobs.AS_USERS`."""
+takes 0.4 CPU seconds, and 2 without; `tests.forked.nap_longer` makes that 0.16. Open MPI's yields
+the rest of its turn only, which is none of the time where all wait, unless it is told to sleep. A
+few fault tests start jobs that wait as those of users do, `tests.faults.jobs.AS_USERS`."""
 WITHOUT_GLOO = ("-k", "not gloo and not groups")
 """Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
 

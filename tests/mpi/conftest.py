@@ -12,6 +12,7 @@ import tempfile
 import pytest
 
 from gossip.comm.startup.environment import prepare_environment, speaks
+from tests.forked import nap_longer
 from tests.mpi import covering
 
 prepare_environment()
@@ -50,6 +51,7 @@ def pytest_cmdline_main(config):
 def pytest_configure(config):
     """Only process 0 writes the usual report, but all start MPI, whatever happens next."""
     if config.getoption("with_mpi", default=False):
+        nap_longer()
         importlib.import_module("mpi4py.MPI")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter and not speaks():
