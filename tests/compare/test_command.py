@@ -9,7 +9,7 @@ import pytest
 
 from gossip.compare.command import main, parse
 from gossip.storage.folder import TRACE
-from tests.here import runs_here
+from tests.inline import inline_runs
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -17,8 +17,8 @@ SMALL = ["--dataset", "digits", "--epochs", "1", "--batch-size", "64", "--lr", "
 
 
 @pytest.fixture(autouse=True)
-def _runs_here() -> Iterator[None]:
-    with runs_here():
+def _inline_runs() -> Iterator[None]:
+    with inline_runs():
         yield
 
 

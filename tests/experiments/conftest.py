@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.here import runs_here
+from tests.inline import inline_runs
 
 HERE = Path(__file__).parent
 
@@ -19,6 +19,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="package")
-def _runs_here() -> Iterator[None]:
-    with runs_here():
+def _inline_runs() -> Iterator[None]:
+    with inline_runs():
         yield

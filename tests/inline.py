@@ -17,14 +17,14 @@ from gossip.runs import sweep
 
 
 @contextmanager
-def runs_here() -> Iterator[None]:
+def inline_runs() -> Iterator[None]:
     """A block in which sweeps start no processes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "started", Here)
+        patch.setattr(sweep, "started", InlineRun)
         yield
 
 
-class Here:
+class InlineRun:
     """A run that is over when it is made, in place of its process."""
 
     exitcode = 0
