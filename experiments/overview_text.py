@@ -64,9 +64,10 @@ DISAGREE = """\
 - **Nets, the other way round**: at rates where SSGD is about to fail an MLP survives with DPSGD and
   a complete graph; [an LSTM on speech, VGG11 and ResNet-18](nets.md) with 8 learners and a random
   neighbour do not. On speech SSGD survives in 10 of 18 runs at its edge, its half and its quarter,
-  DPSGD in none; each of the others, so far, in 3 of 12 with SSGD and in none with DPSGD. Rates that
-  warm up and fall, momentum 0.9 on images, and one neighbour a step set these apart; which of them
-  it is no study here decides. It is what the rivals' trials pointed to.
+  DPSGD in none; VGG11 and ResNet-18, so far, each in 3 of 12 with SSGD and in none with DPSGD.
+  AlexNet leans towards DPSGD (7 and 5 of 12, open). Rates that warm up and fall, momentum 0.9 on
+  images, and one neighbour a step set these apart from the MLP; which of them it is no study here
+  decides. It is what the rivals' trials pointed to.
 - **Larger rates, or a better model**: after two of three warm-ups a transformer
   [bears higher peaks](language.md) with DPSGD, and after all three its test loss at its own best
   peak is 0.12 to 0.13 nats *above* SSGD's: where only DPSGD trains it is not at its best. Of the

@@ -137,7 +137,7 @@ def provenance() -> dict[str, Any]:
 
 @cache
 def _facts() -> dict[str, Any]:
-    """Versions and commit; to ask git takes half as long as a run of a few steps."""
+    """Versions and commit; to ask git for it takes half of the time of a run of a few steps."""
     versions = {"python": platform.python_version(), "gossip": gossip.__version__}
     for package in _PACKAGES:
         try:
