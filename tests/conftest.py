@@ -13,6 +13,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+from tests import nursery
 from tests.machine import SPARE, slowness
 from tests.start import WHOLE
 
@@ -44,6 +45,13 @@ def pytest_runtest_setup(item):
     wanted = getattr(item.config.option, "loadgroup", False)
     if wanted and item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
         pytest.fail(f"pytest {pytest.__version__} and this pytest-xdist form no groups")
+
+
+@pytest.fixture
+def forking():
+    """Programs that a test starts are forked, see `tests.nursery`."""
+    with nursery.forking():
+        yield
 
 
 @pytest.fixture(scope="session")

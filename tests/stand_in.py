@@ -1,6 +1,7 @@
-"""What mpirun starts in place of a process of a job: it has that forked, and ends as it does.
+"""A program that is forked from `tests.nursery`, and this process ends as it does.
 
-Usage: stand_in.py SOCKET [WORDS for that process]; see `tests.forked`, which listens there.
+`python -m tests.stand_in -m MODULE [WORD ...]`, or a script in place of -m, stands in for a Python
+with these words; so does any that starts with FORKED in its environment, `instead`.
 """
 
 import contextlib
@@ -10,25 +11,75 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-CONNECTION = "PMI_FD"
-"""Number of the open file by which MPICH's mpirun speaks with a process."""
+NURSERY = "TESTS_NURSERY"
+"""Folder in which the nurseries listen, one for each environment of Python."""
+FORKED = "TESTS_FORKED"
+"""If it is there, Python forks what it would start; see `tests.start`."""
+STARTERS = ("gossip.launch", "torch.distributed.run", "tests.stand_in")
+"""Modules that import little, and start others."""
+MOST_FILES = 250
+"""That Linux passes on in one message."""
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def main(path: str, words: list[str]) -> None:
-    """Order a process, pass on signals, and end as it does."""
-    files = [0, 1, 2, *([int(os.environ[CONNECTION])] if CONNECTION in os.environ else [])]
-    order = {"environment": dict(os.environ), "folder": str(Path.cwd()), "words": words}
-    with socket.socket(socket.AF_UNIX) as server, server.makefile() as answers:
-        server.connect(path)
-        socket.send_fds(server, [b"\n"], files)
-        server.sendall(json.dumps(order).encode() + b"\n")
-        pid = int(answers.readline())
-        for signum in PASSED_ON:
-            signal.signal(signum, lambda number, _: pass_on(number, pid))
-        code = int(answers.readline() or -signal.SIGKILL)  # no answer: the server has died
+@dataclass(frozen=True)
+class Child:
+    """What has been forked, and by whom, who sends its exit code when it ends."""
+
+    pid: int
+    server: socket.socket
+
+
+def place() -> str:
+    """Where the nursery of this environment listens."""
+    return str(Path(os.environ[NURSERY], Path(sys.prefix).name))
+
+
+def ask(
+    at: str,
+    words: Sequence[str],
+    files: Mapping[int, int],
+    environment: Mapping[str, str],
+    folder: str,
+) -> Child:
+    """Have a program forked: `files` are its files, by their numbers in it."""
+    order = {
+        "numbers": list(files),
+        "environment": dict(environment),
+        "folder": folder,
+        "words": list(words),
+    }
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(at)
+    socket.send_fds(server, [b"\n"], list(files.values()))
+    server.sendall(json.dumps(order).encode() + b"\n")
+    return Child(int(_line(server)), server)
+
+
+def ended(child: Child) -> int:
+    """Wait for its exit code, below 0 for a signal."""
+    return int(_line(child.server) or -signal.SIGKILL)  # no answer: the nursery has died
+
+
+def _line(server: socket.socket) -> bytes:
+    """A line, and not a byte of the next."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := server.recv(1)):
+        line += byte
+    return line
+
+
+def main(words: list[str]) -> None:
+    """Have it forked, pass on signals, and end as it does."""
+    here = str(Path.cwd())
+    child = ask(place(), words, {number: number for number in _open_files()}, os.environ, here)
+    for signum in PASSED_ON:
+        signal.signal(signum, lambda number, _: _pass_on(number, child.pid))
+    code = ended(child)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if -code not in (signal.SIGKILL, signal.SIGSTOP):
@@ -37,11 +88,32 @@ def main(path: str, words: list[str]) -> None:
     os._exit(code)
 
 
-def pass_on(signum: int, pid: int) -> None:
+def instead() -> None:
+    """Be a stand-in where this Python, which is about to start, would import much."""
+    words = sys.orig_argv[1:]
+    while words[:1] and words[0].startswith("-") and words[0] != "-m":
+        if words.pop(0) == "-c":
+            return
+    module = words[1] if words[:1] == ["-m"] else None
+    if words and module not in STARTERS:
+        main(words)
+
+
+def _open_files() -> list[int]:
+    """Numbers of this process's files: pipes to who has started it, too."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the folder itself
+            os.fstat(int(link.name))
+            found.append(int(link.name))
+    return sorted(found)[:MOST_FILES]
+
+
+def _pass_on(signum: int, pid: int) -> None:
     """Let the process hear a signal, unless it has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signum)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1:])

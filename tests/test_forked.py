@@ -9,19 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked
+from tests import forked, nursery
 from tests.machine import patience
+from tests.stand_in import NURSERY
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
     pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun"),
 ]
-PROGRAM = """
-import sys
-from tests.mpi import forked
-forked.imports = lambda: None
-sys.exit(forked.main(sys.argv[1], sys.argv[2:]))
-"""
 TESTS = """
 import os, pathlib, signal, time
 rank = int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
@@ -46,8 +41,11 @@ def ended(folder: Path, *words: str) -> subprocess.CompletedProcess:
     file.write_text(TESTS)
     bare = ["-c", os.devnull, "--rootdir", str(folder), "-p", "no:cacheprovider", str(file)]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    nursery.folder()
+    clean[NURSERY] = os.environ[NURSERY]
+    launch = ["gossip.launch", "-n", "2", "--module", "tests.stand_in", "--"]
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, "2", *bare, *words],
+        [sys.executable, "-m", *launch, "-m", "pytest", *bare, *words],
         env=clean,
         cwd=Path(__file__).parents[1],
         capture_output=True,

@@ -32,6 +32,7 @@ from experiments.bench.variants import sent_by_mean, sent_by_mixing
 from experiments.bench.workload import Bench, Learner, study_of
 from gossip.comm.stacked import Stacked
 from gossip.config import Model, Rate
+from tests import nursery
 
 NAMES = tuple(catalogue.TABLES)
 
@@ -197,10 +198,11 @@ def test_peak_memory_is_that_of_the_program_and_not_of_what_it_was_forked_from(
 def folder(tmp_path_factory) -> Path:
     """Everything, once: in this process, in others, and two under mpirun.
 
-    Over 10 s: the others import torch, those under mpirun its rivals, too.
+    Over 10 s: there are many rivals, and those under mpirun are imported there.
     """
     path = tmp_path_factory.mktemp("bench")
-    assert command.main(["--smoke", "--out", str(path)]) == 0
+    with nursery.forking():
+        assert command.main(["--smoke", "--out", str(path)]) == 0
     return path
 
 

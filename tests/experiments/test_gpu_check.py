@@ -47,6 +47,7 @@ from experiments.gpu_check.training import MLP, Trained, resnet
 from gossip.comm.stacked import Stacked
 from gossip.config.compute import Compute
 from gossip.errors import UserError
+from tests import nursery
 from tests.machine import patience
 from topologies import TOPOLOGIES, build
 
@@ -282,13 +283,14 @@ def here(words, seconds, log, environment) -> Ended:
 def folder(tmp_path_factory) -> Path:
     """The driver with a part of two processes, and one that cannot be run here.
 
-    Some 10 s: the processes of the part, and of the probe before it, import torch.
+    Some 10 s: two processes on two cores train with each method.
     """
     path = tmp_path_factory.mktemp("gpu-check")
     options = ["--device", "cpu", "--backend", "gloo", "--smoke", "--out", str(path)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "run", here)
-        assert command.main([*options, "--only", "equality-4", "compiled"]) == 0
+        with nursery.forking():
+            assert command.main([*options, "--only", "equality-4", "compiled"]) == 0
     return path
 
 

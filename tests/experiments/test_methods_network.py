@@ -17,6 +17,7 @@ from experiments.methods.network.learner import Answer, Question
 from experiments.methods.network.rows import Measured, Run, Steps
 from experiments.methods.network.size import FULL, MNIST, SMOKE, TEXT, Network, Size
 from experiments.methods.network.ways import BASELINE, WAYS, compared
+from tests import nursery
 
 LAN = MNIST.networks[0]
 RATES = MNIST.task.rates
@@ -167,7 +168,8 @@ def test_rivals_train_as_ours_do(tmp_path: Path) -> None:
 
     Over 10 s: two processes train by each way on two tasks, on several seeds, a hundred times.
     """
-    assert command.main(["--smoke", "--parts", "network", "--folder", str(tmp_path)]) == 0
+    with nursery.forking():
+        assert command.main(["--smoke", "--parts", "network", "--folder", str(tmp_path)]) == 0
     scale = smoke(tmp_path)
     for size in SMOKE.values():
         assert_alike(rows.read(scale.results, size))

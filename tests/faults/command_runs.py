@@ -1,17 +1,12 @@
 """Small runs for the fault tests: how they are started, and what must be the same in two."""
 
-import atexit
+import contextlib
 import json
 import os
 import shlex
-import shutil
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +15,11 @@ import torch
 
 from gossip import trace
 from gossip.checkpoint import Snapshot, newest, read
-from tests.faults.jobs import ROOT, START_SECONDS, Ended
+from tests import nursery
+from tests.faults.deeds import PICTURE
+from tests.faults.jobs import START_SECONDS, Ended
 from tests.machine import patience
+from tests.stand_in import ask, ended, place
 
 STEPS = 40
 LEARNERS = 6
@@ -32,6 +30,7 @@ SHORT = shlex.split(
 """Of all these runs; `--steps` and `--out` are missing."""
 GIT_SECONDS = 2.0
 NUM_STEPS = ["--steps", str(STEPS)]
+RUN = ("-m", "tests.faults.deeds")
 NEVER = "code:1000"
 """A deed at a call that does not come."""
 
@@ -52,14 +51,21 @@ class Run:
         """Start it in `folder`; a picture takes much longer than the run itself."""
         self.folder, self.process = folder, self
         self.output = output or folder / "output"
-        order = {"options": list(options), "deeds": list(deeds), "draws": draws}
-        order["encoding"] = encoding
-        self.pid = ask({**order, "output": str(self.output), "folder": str(folder)})
+        nursery.folder()
+        environment = dict(os.environ) | ({"PYTHONIOENCODING": encoding} if encoding else {})
+        words = [*RUN, ",".join([NEVER, *deeds, *([PICTURE] if draws else [])]), *options]
+        with Path(os.devnull).open() as nothing, self.output.open("wb") as said:
+            files = {0: nothing.fileno(), 1: said.fileno(), 2: said.fileno()}
+            self.child = ask(place(), words, files, environment, str(folder))
+        self.child.server.setblocking(False)
+        self.pid = self.child.pid
         self._code: int | None = None
 
     def poll(self) -> int | None:
         if self._code is None:
-            self._code = ask({"pid": self.pid})
+            with contextlib.suppress(BlockingIOError):
+                self._code = ended(self.child)
+                self.child.server.close()
         return self._code
 
     def send(self, signum: int) -> None:
@@ -79,43 +85,6 @@ class Run:
             time.sleep(0.01)
         assert in_session(self.pid) == []
         return Ended(self.poll(), self.output.read_text(), seconds, self.folder)
-
-
-@cache
-def nursery() -> subprocess.Popen:
-    """Ends with the tests, which close its stdin."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
-    clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    pipe, place = subprocess.PIPE, meeting()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(place))
-        listener.listen(16)
-        number = listener.fileno()
-        command = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(number)]
-        process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, text=True, env=clean, cwd=ROOT, pass_fds=[number]
-        )
-    atexit.register(process.communicate)
-    return process
-
-
-def meeting() -> Path:
-    """Where the processes of jobs ask the nursery to be forked."""
-    return Path(_meetings(), "nursery")
-
-
-@cache
-def _meetings() -> str:
-    folder = tempfile.mkdtemp(prefix="gossip-tests-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def ask(order: dict) -> int:
-    pipes = nursery()
-    pipes.stdin.write(json.dumps(order) + "\n")
-    pipes.stdin.flush()
-    return json.loads(pipes.stdout.readline())
 
 
 def in_session(session: int) -> list[int]:
@@ -149,18 +118,18 @@ def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
 
 def launch(processes: int, *options: str, deed: str = NEVER) -> list[str]:
     """The command of a job of which one process may do something."""
-    module, words = stand_in(deed)
+    module, words = stand_in(*RUN, deed)
     job = [sys.executable, "-m", "gossip.launch", "-n", str(processes)]
     return [*job, "--module", module, "--", *words, *options]
 
 
 def stand_in(*words: str) -> tuple[str, list[str]]:
-    """The module, and its words, that mpirun starts for gossip.run with a deed, or for a script.
+    """The module, and its words, that mpirun starts for Python with these words.
 
     What it stands in for is forked; the jobs of tests that do not ask here are started.
     """
-    assert nursery().poll() is None
-    return "tests.stand_in", [str(meeting()), *words]
+    nursery.folder()
+    return "tests.stand_in", list(words)
 
 
 def summary(out: Path) -> dict:

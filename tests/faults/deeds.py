@@ -1,7 +1,8 @@
 """A run in which something happens at a chosen call: deeds.py PLACE:CALL[:DEED[:PROCESS]] OPTIONS.
 
 DEED is the name of a signal (KILL if left out), which process PROCESS (0 if left out) sends itself
-at the CALL-th call of PLACE, or one of DEEDS. OPTIONS are those of gossip.run.
+at the CALL-th call of PLACE, or one of DEEDS. Others follow behind a comma. There is a picture only
+where one of them is `picture`. OPTIONS are those of gossip.run.
 """
 
 import os
@@ -14,6 +15,7 @@ from functools import wraps
 from typing import Any
 
 HOUR = 3600.0
+PICTURE = "picture"
 
 
 def places() -> dict[str, list[tuple[Any, str]]]:
@@ -105,12 +107,16 @@ def main(words: list[str]) -> int:
     from gossip.comm.startup.environment import prepare_environment
 
     prepare_environment()
-    arm(words[0])
+    asked = words[0].split(",")
+    for deed in asked:
+        if deed != PICTURE:
+            arm(deed)
     from gossip.report import figures
     from gossip.run import main as run
 
-    # A picture takes longer than the run.
-    figures.study_figure, figures.save = (lambda runs: None), (lambda figure, path: path)
+    if PICTURE not in asked:
+        # A picture takes longer than the run.
+        figures.study_figure, figures.save = (lambda runs: None), (lambda figure, path: path)
     return run(words[1:])
 
 

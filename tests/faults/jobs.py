@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 
 from gossip.launch import mpirun as launch
+from tests.forked import CALLED, RANKS
 from tests.machine import patience
 from tests.parts import POLITE
+from tests.stand_in import FORKED
 from tests.start import CHECKOUT, PYTHONPATH
 
 MPIRUN = launch.find_mpirun() if shutil.which("mpirun", path=f"{sys.prefix}/bin") else ""
@@ -32,7 +34,7 @@ NEED_MPI = [
 ]
 
 ROOT = Path(__file__).parents[2]
-AS_USERS = {"PYTHONPATH": CHECKOUT, **dict.fromkeys(POLITE)}
+AS_USERS = {"PYTHONPATH": CHECKOUT, **dict.fromkeys((*POLITE, FORKED))}
 """For a job that has all of torch, and whose processes wait as they would without `make test`; they
 look for no garbage when they end, see `tests/start/garbage.py`."""
 SHARED_MEMORY = Path("/dev/shm")
@@ -136,13 +138,20 @@ def wait_for(job: Job, condition: Callable[[], object]) -> None:
 
 def pid_of(job: Job, process: int) -> int:
     """The pid of a process of the job, by what its launcher has told it."""
-    marks = {f"{name}={process}".encode() for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK")}
+    living = left_behind(job.folder)
+    if forked := [pid for pid in living if _called(pid) == f"{CALLED}{process}"]:
+        return forked[0]
+    marks = {f"{name}={process}".encode() for name in RANKS}
     [pid] = [
-        pid
-        for pid in left_behind(job.folder)
-        if marks & set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+        pid for pid in living if marks & set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     ]
     return pid
+
+
+def _called(pid: int) -> str:
+    with contextlib.suppress(OSError):  # it has just ended
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    return ""
 
 
 def left_behind(folder: Path) -> list[int]:

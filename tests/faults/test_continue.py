@@ -16,7 +16,7 @@ from gossip.storage import glance
 from tests.faults.jobs import MPIRUN, NEED_MPI, START_SECONDS, left_behind, pid_of, wait_for
 
 pytest.importorskip("mpi4py")
-pytestmark = [*NEED_MPI, pytest.mark.timeout(200)]
+pytestmark = [*NEED_MPI, pytest.mark.timeout(200), pytest.mark.usefixtures("forking")]
 
 ALONE = launch.kind_of(MPIRUN) == "openmpi" if MPIRUN else False
 """Whether the others can go on in the same job."""

@@ -13,6 +13,7 @@ import pytest
 
 from gossip import trace
 from gossip.report import load_runs
+from tests import nursery
 from tests.faults.jobs import NEED_MPI, ROOT
 from tests.machine import patience
 from tests.start import CHECKOUT
@@ -31,7 +32,8 @@ INSTALLED = [adapter for adapter, library in NEEDS.items() if find_spec(library)
 def jobs(tmp_path_factory):
     """The folder, and how the job of each adapter has ended."""
     folder = tmp_path_factory.mktemp("frameworks")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    with nursery.forking():
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     clean |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": CHECKOUT}
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.frameworks", str(folder), *INSTALLED, "leave"],

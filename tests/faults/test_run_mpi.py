@@ -12,7 +12,7 @@ import pytest
 
 from gossip import trace
 from gossip.errors import UserError
-from tests.faults.command_runs import NEVER, launch, stand_in
+from tests.faults.command_runs import NEVER, RUN, launch, stand_in
 from tests.faults.jobs import (
     AS_USERS,
     KILLED,
@@ -25,7 +25,7 @@ from tests.faults.jobs import (
 )
 
 pytest.importorskip("mpi4py")
-pytestmark = NEED_MPI
+pytestmark = [*NEED_MPI, pytest.mark.usefixtures("forking")]
 
 LAUNCH = [sys.executable, "-m", "gossip.launch", "-n"]
 OPTIONS = shlex.split("--dataset digits --batch-size 10 --learners 4 --widths 8 --lr 0.1")
@@ -39,7 +39,7 @@ def mpirun(*command: str) -> list[str]:
 
 def forked() -> list[str]:
     """The same command for those of which it does not matter how they have come to life."""
-    module, words = stand_in(NEVER)
+    module, words = stand_in(*RUN, NEVER)
     return [sys.executable, "-m", module, *words]
 
 

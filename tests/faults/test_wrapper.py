@@ -65,7 +65,7 @@ def start_script(start_command, tmp_path):
     script.write_text(dedent(SCRIPT))
 
     def start(deed, processes=2, *, forked=True, **environment):
-        module, words = stand_in(str(script)) if forked else ("", [])
+        module, words = stand_in(str(script))
         program = ["-m", module, *words] if forked else [str(script)]
         mpirun = [jobs.MPIRUN, "-n", str(processes), sys.executable]
         return start_command([*mpirun, *program, deed], **environment).end(jobs.START_SECONDS)

@@ -14,6 +14,7 @@ of its CPU time, half with an optimizer of torch's, are of no use to those that 
 import sys
 from types import ModuleType, SimpleNamespace
 
+import forking
 import garbage
 
 
@@ -27,4 +28,5 @@ compiler.disable, compiler.graph_break = _same, lambda: None
 compiler.trace_rules = SimpleNamespace(clear_lru_cache=lambda: None)  # at torch.distributed's start
 for module in (compiler, ModuleType("torch._meta_registrations")):
     sys.modules[module.__name__] = module
+assert forking
 assert garbage

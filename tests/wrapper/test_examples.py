@@ -17,6 +17,7 @@ import torch
 from gossip.data import cache
 from gossip.launch import mpirun as launch
 from gossip.report.runs import load_runs
+from tests import nursery
 from tests.start import CHECKOUT
 from tests.wrapper.on_two import BREAK, HEAD
 
@@ -64,7 +65,8 @@ def on_two(tmp_path_factory) -> dict[str, str]:
             more = [folder] if name in WITH_FOLDER else []
             words += [BREAK, str(script), *arguments, *more]
     runner = str(WRAPPER / "on_two.py")
-    text = output(launch.find_mpirun(), "-n", "2", sys.executable, runner, *words)
+    with nursery.forking():
+        text = output(launch.find_mpirun(), "-n", "2", sys.executable, runner, *words)
     said = (part.partition("\n") for part in f"\n{text}".split(f"\n{HEAD}")[1:])
     return {name: rest for name, _, rest in said}
 

@@ -442,6 +442,7 @@ SCRIPT = """
 
 
 @pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.usefixtures("forking")
 def test_an_exception_on_one_process_leaves_a_run_that_can_be_read(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))

@@ -48,6 +48,7 @@ SCRIPT = """
 
 @pytest.mark.timeout(300)  # a worker imports torch anew
 @pytest.mark.skipif(not shutil.which("mpirun", path=f"{sys.prefix}/bin"), reason="no mpirun here")
+@pytest.mark.usefixtures("forking")
 def test_workers_of_a_data_loader_give_the_same_weights_however_they_start(tmp_path):
     """One process spawns what the other has from a server: each of these workers imports torch."""
     script = tmp_path / "script.py"

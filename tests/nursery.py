@@ -1,0 +1,131 @@
+"""The process from which programs of the tests are forked: it has imported what they import.
+
+What takes most of a small program's time is the import of torch; a forked process ends, and is
+killed, as any other. `python -m tests.nursery LISTENER` serves whoever asks at that socket until
+stdin ends; see `tests.forked`, and `tests.stand_in` for who asks. `make test` has one for each
+environment, and pytest alone starts its own.
+"""
+
+import atexit
+import os
+import runpy
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from tests.forked import Order, serve, take_place
+from tests.stand_in import FORKED, NURSERY
+
+ROOT = Path(__file__).parents[1]
+WAITING = 64
+"""Most who ask at once: the processes of two jobs."""
+
+
+def imports() -> None:
+    """All that many programs import on their way."""
+    import hypothesis.strategies
+    import torch
+    from torch.distributed import fsdp
+
+    from gossip import run  # not Gossip: it asks under which launcher it is imported
+    from gossip.comm.transports import gloo
+    from gossip.report import figures
+    from gossip.storage import folder
+    from tests import fits, problems
+    from tests.rates import cases
+
+    folder.provenance()
+    torch.optim.SGD([torch.zeros(1)])  # imports much on its own
+    assert all((hypothesis, fsdp, run, gloo, figures, fits, problems, cases))
+
+
+@cache
+def folder() -> Path:
+    """Where a nursery of this environment listens; else one is started."""
+    if NURSERY not in os.environ:
+        os.environ[NURSERY] = tempfile.mkdtemp(prefix="gossip-tests-")
+        atexit.register(shutil.rmtree, os.environ[NURSERY], ignore_errors=True)
+    here = Path(os.environ[NURSERY])
+    if not (here / Path(sys.prefix).name).exists():
+        atexit.register(start(here).communicate)  # its stdin ends with this process
+    return here
+
+
+def start(where: Path, python: str = sys.executable) -> "subprocess.Popen[bytes]":
+    """The nursery of an environment, which listens from now on; `where` is its NURSERY."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", NURSERY: str(where)}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(where / Path(python).parents[1].name))
+        listener.listen(WAITING)
+        number = listener.fileno()
+        command = [python, "-u", "-m", "tests.nursery", str(number)]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, env=clean, cwd=ROOT, pass_fds=[number]
+        )
+
+
+@contextmanager
+def forking() -> Generator[None]:
+    """Programs that a test starts in here are forked, as far as `tests.stand_in` can have it."""
+    if sys.platform != "linux":
+        yield
+        return
+    folder()
+    with said(FORKED, "1"):
+        yield
+
+
+@contextmanager
+def said(name: str, value: str) -> Generator[None]:
+    """A variable of the environment, which is not there before and after."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def become(order: Order) -> None:
+    """Run a program as Python does that is started with its words."""
+    words = order.words
+    if module := words[0] == "-m":
+        words = words[1:]
+    sys.argv = list(words)
+    first = order.folder if module else str(Path(words[0]).parent)
+    own = filter(None, order.environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = dict.fromkeys([first, *own, *sys.path[1:]])
+    if module:
+        # Of a module that the nursery has imported there is another one now, as its program.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def main() -> None:
+    """Serve, and in a process that has been forked, become what was asked for."""
+    listener, over = socket.socket(fileno=int(sys.argv[1])), []
+
+    def heard() -> None:
+        if not os.read(0, 1):
+            over.append(True)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who has started it hears it, and ends it
+    imports()
+    order = serve(listener, lambda: over, {sys.stdin: heard})
+    if order is not None:
+        take_place(order)
+        become(order)
+
+
+if __name__ == "__main__":
+    main()
