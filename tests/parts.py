@@ -53,8 +53,8 @@ COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 """The files with tests for 16 processes, each of which would collect the others for nothing."""
 STARTED = 2
-"""Processes up to which a job's are started one by one, and not forked from `tests.nursery`:
-`tests.forked` says what that leaves to jobs that are started."""
+"""Processes of the job that is started as users' are, and not forked from `tests.nursery`:
+`tests.forked` says what that leaves to it."""
 NURSED = "forked, by "
 """Begins the row of a nursery: it waits for what was forked, whose CPU seconds are its own."""
 POLITE = {
@@ -153,7 +153,8 @@ def mpi(
     launch = ("gossip.launch", "-n", str(n), "--module")
     # Hypothesis is a plugin, whose assertions pytest would rewrite, were it not there already.
     forked = ("tests.stand_in", "--", "-m", "pytest", "-W", IMPORTED_ALREADY)
-    start = forked if n > STARTED and sys.platform == "linux" else ("pytest", "--")
+    as_usual = (n, python) == (STARTED, sys.executable) or sys.platform != "linux"
+    start = ("pytest", "--") if as_usual else forked
     options = ("--with-mpi", "--color=no", "-p", "no:cacheprovider")
     return (python, "-m", *launch, *start, *options, *files, *arguments)
 

@@ -19,7 +19,7 @@ def alike(one: Tensor, other: Tensor, rounding: float = 0.0) -> bool:
     """
     if one.shape != other.shape:
         return False
-    if not one.numel():
+    if torch.equal(one, other):
         return True
     tolerance = half_of_digits(one) * max(_largest(one), _largest(other)) + rounding
     return torch.allclose(one, other, rtol=0, atol=tolerance, equal_nan=True)
@@ -27,8 +27,7 @@ def alike(one: Tensor, other: Tensor, rounding: float = 0.0) -> bool:
 
 def _largest(tensor: Tensor) -> float:
     """The largest absolute value among the finite ones."""
-    finite = tensor[tensor.isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
+    return float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()) if tensor.numel() else 0.0
 
 
 def half_of_digits(tensor: Tensor) -> float:
@@ -44,11 +43,14 @@ def unlike(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
     """
     empty = {name: torch.zeros_like(tensor) for name, tensor in (*one.items(), *other.items())}
     one, other = {**empty, **one}, {**empty, **other}
-    largest = max((_largest(tensor) for tensor in (*one.values(), *other.values())), default=0.0)
+    doubtful = [name for name in empty if not alike(one[name], other[name])]
+    if not doubtful:
+        return []
+    largest = max(_largest(tensor) for tensor in (*one.values(), *other.values()))
     return [
         name
-        for name, zero in empty.items()
-        if not alike(one[name], other[name], _rounding(zero) * largest)
+        for name in doubtful
+        if not alike(one[name], other[name], _rounding(empty[name]) * largest)
     ]
 
 
