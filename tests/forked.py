@@ -70,7 +70,7 @@ def take_place(order: Order) -> None:
     """Be, as far as the process sees, what was started in its place."""
     hear_again()
     _die_with_parent()
-    os.setsid()  # Ctrl-C comes by who stands in
+    os.setpgrp()  # Ctrl-C comes by who stands in
     os.environ.clear()
     os.environ.update(order.environment)
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for file in order.files]

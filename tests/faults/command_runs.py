@@ -81,21 +81,21 @@ class Run:
             time.sleep(0.01)
         seconds = time.monotonic() - start
         # Killed while it asked git for its commit, it leaves a git that ends by itself.
-        while in_session(self.pid) and time.monotonic() < start + seconds + GIT_SECONDS:
+        while in_group(self.pid) and time.monotonic() < start + seconds + GIT_SECONDS:
             time.sleep(0.01)
-        assert in_session(self.pid) == []
+        assert in_group(self.pid) == []
         return Ended(self.poll(), self.output.read_text(), seconds, self.folder)
 
 
-def in_session(session: int) -> list[int]:
-    """Pids of the living processes of a session."""
+def in_group(group: int) -> list[int]:
+    """Pids of the living processes of a process group."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, _, its = stat.read_text(errors="replace").rpartition(")")[2].split()[:4]
+            state, _, its = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
         except OSError:
             continue  # it has just ended
-        if int(its) == session and state != "Z":
+        if int(its) == group and state != "Z":
             found.append(int(stat.parent.name))
     return found
 
