@@ -74,13 +74,13 @@ def start(where: Path, python: str = sys.executable) -> "subprocess.Popen[bytes]
 
 
 @contextmanager
-def forking() -> Generator[None]:
-    """Programs that a test starts in here are forked, as far as `tests.stand_in` can have it."""
+def forking(what: str = "programs") -> Generator[None]:
+    """Programs that a test starts in here are forked, see `tests.stand_in`; or SPAWNED, too."""
     if sys.platform != "linux":
         yield
         return
     folder()
-    with said(FORKED, "1"):
+    with said(FORKED, what):
         yield
 
 
@@ -96,19 +96,20 @@ def said(name: str, value: str) -> Generator[None]:
 
 def become(order: Order) -> None:
     """Run a program as Python does that is started with its words."""
-    words = order.words
-    if module := words[0] == "-m":
-        words = words[1:]
+    kind, *words = order.words if order.words[0] in ("-m", "-c") else ["", *order.words]
     sys.argv = list(words)
-    first = order.folder if module else str(Path(words[0]).parent)
+    first = order.folder if kind else str(Path(words[0]).parent)
     own = filter(None, order.environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = dict.fromkeys([first, *own, *sys.path[1:]])
-    if module:
-        # Of a module that the nursery has imported there is another one now, as its program.
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
-        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(words[0], run_name="__main__")
+    match kind:
+        case "-m":
+            # Of a module that the nursery has imported there is another one now, as its program.
+            warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        case "-c":
+            exec(words[0], vars(sys.modules["__main__"]))
+        case _:
+            runpy.run_path(words[0], run_name="__main__")
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ NURSERY = "TESTS_NURSERY"
 """Folder in which the nurseries listen, one for each environment of Python."""
 FORKED = "TESTS_FORKED"
 """If it is there, Python forks what it would start; see `tests.start`."""
+SPAWNED = "from multiprocessing.spawn import spawn_main"
+"""Begins the program of what multiprocessing spawns, which is forked only if FORKED is this."""
 STARTERS = ("gossip.launch", "torch.distributed.run", "tests.stand_in")
 """Modules that import little, and start others."""
 MOST_FILES = 250
@@ -91,12 +93,15 @@ def main(words: list[str]) -> None:
 def instead() -> None:
     """Be a stand-in where this Python, which is about to start, would import much."""
     words = sys.orig_argv[1:]
-    while words[:1] and words[0].startswith("-") and words[0] != "-m":
-        if words.pop(0) == "-c":
+    while words[:1] and words[0].startswith("-") and words[0] not in ("-m", "-c"):
+        words.pop(0)
+    match words:
+        case ["-m", module, *_] if module in STARTERS:
             return
-    module = words[1] if words[:1] == ["-m"] else None
-    if words and module not in STARTERS:
-        main(words)
+        case ["-c", code, *_] if not (os.environ[FORKED] == SPAWNED and code.startswith(SPAWNED)):
+            return
+        case [_, *_]:
+            main(words)
 
 
 def _open_files() -> list[int]:

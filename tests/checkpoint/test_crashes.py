@@ -13,8 +13,9 @@ SECONDS = 110.0
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.usefixtures("forking")
 def test_a_job_lost_at_every_call_to_the_file_system_and_killed_at_any_moment(tmp_path):
-    """In one process, which asserts what is there after each: torch's import is most of it."""
+    """In one process, which asserts what is there after each."""
     command = [sys.executable, "-m", "tests.checkpoint.crashes", str(tmp_path), "20"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False

@@ -20,7 +20,9 @@ from gossip.engines import ArraySamples, Here, Items, MicroBatch, Problem, as_en
 from gossip.engines.cluster import Cluster  # noqa: E402
 from gossip.errors import UserError  # noqa: E402
 from gossip.estimators import DampedRegressor  # noqa: E402
+from tests import nursery  # noqa: E402
 from tests.engines.modules import SECONDS, Broken, Mortal, Slow, Tired  # noqa: E402
+from tests.stand_in import SPAWNED  # noqa: E402
 
 N, FEATURES = 48, 3
 
@@ -28,9 +30,12 @@ N, FEATURES = 48, 3
 @pytest.fixture(scope="module")
 def address():
     """Two worker processes; clients that are connected to an address scale nothing."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as cluster:
+    with (
+        nursery.forking(SPAWNED),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+    ):
         yield cluster.scheduler_address
 
 

@@ -135,6 +135,7 @@ def test_the_resnet_runs(alone):
 
 @pytest.mark.slow  # the compiler takes most of it
 @pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="no C++ compiler")
+@pytest.mark.usefixtures("forking")
 def test_a_compiled_loop_learns():
     text = output(sys.executable, "examples/compiled.py", "--epochs", "3")
     ((n, accuracy),) = re.findall(r"n = (\d+), inductor: ([\d.]+)%", text)
@@ -144,8 +145,9 @@ def test_a_compiled_loop_learns():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not installed("skorch"), reason="skorch is not installed")
+@pytest.mark.usefixtures("forking")
 def test_a_grid_search_in_two_processes_over_batches_that_grow(alone, tmp_path):
-    """Some 10 s: joblib's two processes import torch and skorch, and fit 12 models."""
+    """Some 10 s: two processes of joblib import skorch, and fit 12 models."""
     from joblib.externals.loky import get_reusable_executor
 
     picture = tmp_path / "schedule.png"
