@@ -50,6 +50,9 @@ BESIDE = ("-n", "3", "--dist", "worksteal")
 LANES = 2
 """Parts at a time. Those under MPI wait half of their time for one process of theirs, faults for
 what they have killed; all of them beside others leave no core idle."""
+FILLING = 5
+"""Niceness of the part that waits for nothing and fills what the other lane leaves of the cores: a
+job whose processes have to wait for their turns takes half as long again, and more CPU time."""
 COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 """The files with tests for 16 processes, each of which would collect the others for nothing."""
@@ -84,6 +87,8 @@ class Part:
     command: tuple[str, ...]
     quick: bool = False
     """Whether `--quick` runs it."""
+    niceness: int = 0
+    """By how much its processes are nicer to those of the other lane than these are to them."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ def parts(*, thorough: bool = False) -> list[Part]:
             "one process",
             pytest("-n", "logical", "--dist", "loadgroup", *in_memory(), *ignored("mpi", "faults")),
             quick=True,
+            niceness=FILLING,
         ),
         Part("faults", pytest("tests/faults", *BESIDE)),
         Part("Open MPI, faults", openmpi_faults()),
@@ -239,6 +245,7 @@ def run(turn: Turn, more: list[str]) -> Result:
             text=True,
             errors="replace",
         )
+        os.setpriority(os.PRIO_PROCESS, turn.process.pid, os.nice(0) + part.niceness)
         code, cpu_seconds, last = followed(turn, turn.process)
     except OSError as error:
         turn.lines.put(f"{part.name}: {error}\n")
