@@ -40,13 +40,6 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def pytest_runtest_setup(item):
-    """Each `xdist_group` goes to one worker, which makes its fixture once."""
-    wanted = getattr(item.config.option, "loadgroup", False)
-    if wanted and item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-        pytest.fail(f"pytest {pytest.__version__} and this pytest-xdist form no groups")
-
-
 @pytest.fixture
 def forking():
     """Programs that a test starts are forked, see `tests.nursery`."""

@@ -45,6 +45,10 @@ NOT_QUICK = (
     *("test_odd_models.py", "topologies/test_random.py", "topologies/test_rounding.py"),
 )
 """What `--quick` leaves to who works on it: it has the mathematics of the methods and the runs."""
+BY_FILES = ("-n", "logical", "--dist", "loadfile")
+"""A worker for each core; one of them has all tests of a file, and makes its fixtures once."""
+LONGEST_FIRST = ("tests/wrapper", "tests/experiments", "tests")
+"""So that no worker has a long file left when the others have none."""
 BESIDE = ("-n", "3", "--dist", "worksteal")
 """Jobs that wait, or are waited for, most of the time: three beside each other fill two cores."""
 LANES = 2
@@ -128,7 +132,7 @@ def parts(*, thorough: bool = False) -> list[Part]:
     return [
         Part(
             "one process",
-            pytest("-n", "logical", "--dist", "loadgroup", *in_memory(), *ignored("mpi", "faults")),
+            pytest(*BY_FILES, *in_memory(), *ignored("mpi", "faults"), *LONGEST_FIRST),
             quick=True,
             niceness=FILLING,
         ),

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 CASE = ["--dataset", "digits", "--steps", "3", "--learners", "4", "--algorithm", "dpsgd"]
 
 # All in one worker: it builds and installs once.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("wheel")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

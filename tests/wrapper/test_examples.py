@@ -72,11 +72,10 @@ def on_two(tmp_path_factory) -> dict[str, str]:
 
 
 def on_two_processes(test):
-    """All in one worker of xdist, which starts the job once."""
+    """With one job for all, which the first of them starts."""
     no_mpirun = not shutil.which("mpirun", path=f"{sys.prefix}/bin")
     for mark in (
         pytest.mark.skipif(no_mpirun, reason="no mpirun here"),
-        pytest.mark.xdist_group("examples-on-two"),
         pytest.mark.slow,  # importing Lightning and transformers takes most of it
         pytest.mark.timeout(300),
     ):
