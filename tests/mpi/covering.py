@@ -11,10 +11,10 @@ meet, are what such tests find; so the tests of a file are run until
   the file's functions,
 
 which is an all-pairs covering array, the function being one of the choices; it is made by always
-taking a case and a job that bring most new pairs. Two numbers of processes have little of their
-own, or make each case dear: one process, for which nothing travels, runs one case of each function;
-16 run what so many could change in the transports, and one whole run, with one learner each, every
-value once.
+taking a case and a job that bring most new pairs for its processes. Two numbers of processes have
+little of their own, or make each case dear: one process, for which nothing travels, runs one case
+of each function; 16 run what so many could change in the transports, and one whole run, with one
+learner each, every value once.
 
 All processes of all jobs choose alike, without a word between them: so no parameter may depend on
 the number of processes. Where one has to, `pytest.mark.product` keeps every case on every number of
@@ -93,7 +93,9 @@ def array(
         for number, job in places
         if runs(number, JOBS[job])
     ]
-    chosen = greedy([covered for covered, _, _ in offered])
+    chosen = greedy(
+        [covered for covered, _, _ in offered], [job.processes for _, _, job in offered]
+    )
     return [offered[k][1:] for k in chosen]
 
 
