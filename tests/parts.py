@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests import nursery
 from tests.machine import patience
@@ -54,9 +55,9 @@ BESIDE = ("-n", "3", "--dist", "worksteal")
 LANES = 2
 """Parts at a time. Those under MPI wait half of their time for one process of theirs, faults for
 what they have killed; all of them beside others leave no core idle."""
-FILLING = 5
-"""Niceness of the part that waits for nothing and fills what the other lane leaves of the cores: a
-job whose processes have to wait for their turns takes half as long again, and more CPU time."""
+NICE = 5
+"""Niceness of jobs, and of what is forked, to the part that waits for nothing: that is through
+first, and its processes are not put aside whenever one of a job looks for its message."""
 COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 """The files with tests for 16 processes, each of which would collect the others for nothing."""
@@ -91,8 +92,8 @@ class Part:
     command: tuple[str, ...]
     quick: bool = False
     """Whether `--quick` runs it."""
-    niceness: int = 0
-    """By how much its processes are nicer to those of the other lane than these are to them."""
+    niceness: int = NICE
+    """Of its processes."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def parts(*, thorough: bool = False) -> list[Part]:
             "one process",
             pytest(*BY_FILES, *in_memory(), *ignored("mpi", "faults"), *LONGEST_FIRST),
             quick=True,
-            niceness=FILLING,
+            niceness=0,
         ),
         Part("faults", pytest("tests/faults", *BESIDE)),
         Part("Open MPI, faults", openmpi_faults()),
@@ -200,6 +201,8 @@ def nurseries(chosen: list[Part]) -> Generator[list[Result]]:
             for python in pythons
             if sys.platform == "linux" and Path(python).exists()
         ]
+        for _, process in started:
+            make_nice(process, NICE)
         try:
             yield ended
         finally:
@@ -207,6 +210,11 @@ def nurseries(chosen: list[Part]) -> Generator[list[Result]]:
                 code, cpu_seconds = finished(process)
                 part = Part(f"{NURSED}{Path(python).parents[1].name}", (python,))
                 ended.append(Result(part, code, time.monotonic() - begun, cpu_seconds, {}))
+
+
+def make_nice(process: "subprocess.Popen[Any]", more: int) -> None:
+    """Before it has started others, which will be as nice."""
+    os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + more)
 
 
 def finished(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
@@ -249,7 +257,7 @@ def run(turn: Turn, more: list[str]) -> Result:
             text=True,
             errors="replace",
         )
-        os.setpriority(os.PRIO_PROCESS, turn.process.pid, os.nice(0) + part.niceness)
+        make_nice(turn.process, part.niceness)
         code, cpu_seconds, last = followed(turn, turn.process)
     except OSError as error:
         turn.lines.put(f"{part.name}: {error}\n")
