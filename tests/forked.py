@@ -19,10 +19,9 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.stand_in import MOST_FILES
 
@@ -107,17 +106,12 @@ def hear_again() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def serve(
-    listener: socket.socket,
-    is_over: Callable[[], object],
-    hears: Mapping[Any, Callable[[], None]] | None = None,
-) -> Order | None:
+def serve(listener: socket.socket, lifeline: int) -> Order | None:
     """Fork what stand-ins ask for.
 
     Args:
         listener: where they ask.
-        is_over: whether there will be none any more: then what is left of them is killed.
-        hears: other files, and what is called when there is something to read.
+        lifeline: a file that nobody writes to; when it ends, what is left of them is killed.
 
     Returns:
         None when it is over; in a process that has been forked, its order.
@@ -129,11 +123,11 @@ def serve(
     signal.set_wakeup_fd(told.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
     living: dict[int, socket.socket] = {}
+    is_over = False
     with ends, told, listener, selectors.DefaultSelector() as events:
-        calls = {listener: None, ends: lambda: ends.recv(LONGEST), **(hears or {})}
-        for source, call in calls.items():
-            events.register(source, selectors.EVENT_READ, call)
-        while living or not is_over():
+        for source in (listener, ends, lifeline):
+            events.register(source, selectors.EVENT_READ)
+        while living or not is_over:
             for key, _ in events.select():
                 if key.fileobj is listener:
                     stand_in, _ = listener.accept()
@@ -149,12 +143,15 @@ def serve(
                     living[pid] = stand_in
                     events.register(stand_in, selectors.EVENT_READ, pid)
                     answer(stand_in, pid)
-                elif callable(key.data):
-                    key.data()
+                elif key.fileobj is ends:
+                    ends.recv(LONGEST)
+                elif key.fileobj == lifeline:
+                    is_over = True
+                    events.unregister(lifeline)
                 elif key.data in living:  # its only word is its end: it has been killed
                     os.kill(key.data, signal.SIGKILL)
                     events.unregister(key.fileobj)
-            for pid in living if is_over() else ():
+            for pid in living if is_over else ():
                 os.kill(pid, signal.SIGKILL)
             for pid, code in ended(living):
                 with living.pop(pid) as stand_in:

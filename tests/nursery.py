@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.forked import Order, serve, take_place
-from tests.stand_in import FORKED, NURSERY
+from tests.stand_in import FORKED, NURSERY, place
 
 ROOT = Path(__file__).parents[1]
 WAITING = 64
@@ -54,7 +54,7 @@ def folder() -> Path:
         os.environ[NURSERY] = tempfile.mkdtemp(prefix="gossip-tests-")
         atexit.register(shutil.rmtree, os.environ[NURSERY], ignore_errors=True)
     here = Path(os.environ[NURSERY])
-    if not (here / Path(sys.prefix).name).exists():
+    if not place(here).exists():
         atexit.register(start(here).communicate)  # its stdin ends with this process
     return here
 
@@ -64,7 +64,7 @@ def start(where: Path, python: str = sys.executable) -> "subprocess.Popen[bytes]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
     clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", NURSERY: str(where)}
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(where / Path(python).parents[1].name))
+        listener.bind(str(place(where, Path(python).parents[1])))
         listener.listen(WAITING)
         number = listener.fileno()
         command = [python, "-u", "-m", "tests.nursery", str(number)]
@@ -114,15 +114,10 @@ def become(order: Order) -> None:
 
 def main() -> None:
     """Serve, and in a process that has been forked, become what was asked for."""
-    listener, over = socket.socket(fileno=int(sys.argv[1])), []
-
-    def heard() -> None:
-        if not os.read(0, 1):
-            over.append(True)
-
+    listener = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who has started it hears it, and ends it
     imports()
-    order = serve(listener, lambda: over, {sys.stdin: heard})
+    order = serve(listener, sys.stdin.fileno())
     if order is not None:
         take_place(order)
         become(order)

@@ -80,6 +80,8 @@ BASE = "gossip-tests-"
 IMPORTED_ALREADY = "ignore::pytest.PytestAssertRewriteWarning"
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 """A file system in memory, and the free bytes that it needs to have for the files of tests."""
+FILES = MEMORY / f"{BASE}{os.getpid()}"
+"""Where they are there; left after a failure."""
 WITHOUT_GLOO = ("-k", "not gloo and not groups")
 """Where processes share cores, Open MPI's busy waiting takes them from Gloo's threads."""
 
@@ -162,7 +164,7 @@ def in_memory() -> list[str]:
     """Tests write many small files: on a disk that takes a twentieth of their CPU time."""
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
         return []
-    return [f"--basetemp={MEMORY}/{BASE}{os.getpid()}"]
+    return [f"--basetemp={FILES}"]
 
 
 def mpi(
@@ -221,6 +223,11 @@ def finished(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
     """End a nursery: its exit code, and CPU seconds with those of all that it has forked."""
     assert process.stdin is not None
     process.stdin.close()
+    return waited_for(process)
+
+
+def waited_for(process: "subprocess.Popen[Any]") -> tuple[int, float]:
+    """A process's exit code, and CPU seconds, when it has ended."""
     _, status, used = os.wait4(process.pid, 0)  # `wait` does not tell what it has used
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, used.ru_utime + used.ru_stime
@@ -280,11 +287,10 @@ def followed(turn: Turn, process: "subprocess.Popen[str]") -> tuple[int, float, 
             for line in process.stdout:
                 turn.lines.put(line)
                 last = line if COUNTS.search(line) else last
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        code, cpu_seconds = waited_for(process)
     finally:
         watchdog.cancel()
-    return process.returncode, used.ru_utime + used.ru_stime, last
+    return code, cpu_seconds, last
 
 
 def stop(turn: Turn, process: "subprocess.Popen[str]", seconds: float) -> None:
@@ -341,7 +347,7 @@ def main() -> int:
     show([*results, *forked], seconds)
     failed = any(result.failed for result in (*results, *forked))
     if not failed:
-        shutil.rmtree(MEMORY / f"{BASE}{os.getpid()}", ignore_errors=True)
+        shutil.rmtree(FILES, ignore_errors=True)
     return int(failed or len(results) < len(chosen))
 
 

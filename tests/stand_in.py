@@ -36,13 +36,13 @@ class Child:
     server: socket.socket
 
 
-def place() -> str:
-    """Where the nursery of this environment listens."""
-    return str(Path(os.environ[NURSERY], Path(sys.prefix).name))
+def place(nurseries: str | Path, prefix: str | Path = sys.prefix) -> Path:
+    """Where the nursery of an environment of Python listens, this one's unless told."""
+    return Path(nurseries, Path(prefix).name)
 
 
 def ask(
-    at: str,
+    at: Path,
     words: Sequence[str],
     files: Mapping[int, int],
     environment: Mapping[str, str],
@@ -56,7 +56,7 @@ def ask(
         "words": list(words),
     }
     server = socket.socket(socket.AF_UNIX)
-    server.connect(at)
+    server.connect(str(at))
     socket.send_fds(server, [b"\n"], list(files.values()))
     server.sendall(json.dumps(order).encode() + b"\n")
     return Child(int(_line(server)), server)
@@ -77,8 +77,8 @@ def _line(server: socket.socket) -> bytes:
 
 def main(words: list[str]) -> None:
     """Have it forked, pass on signals, and end as it does."""
-    here = str(Path.cwd())
-    child = ask(place(), words, {number: number for number in _open_files()}, os.environ, here)
+    files = {number: number for number in _open_files()}
+    child = ask(place(os.environ[NURSERY]), words, files, os.environ, str(Path.cwd()))
     for signum in PASSED_ON:
         signal.signal(signum, lambda number, _: _pass_on(number, child.pid))
     code = ended(child)

@@ -18,7 +18,6 @@ from gossip import trace
 ROOT = Path(__file__).parents[1]
 CASE = ["--dataset", "digits", "--steps", "3", "--learners", "4", "--algorithm", "dpsgd"]
 
-# All in one worker: it builds and installs once.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 

@@ -51,12 +51,12 @@ class Run:
         """Start it in `folder`; a picture takes much longer than the run itself."""
         self.folder, self.process = folder, self
         self.output = output or folder / "output"
-        nursery.folder()
+        at = place(nursery.folder())
         environment = dict(os.environ) | ({"PYTHONIOENCODING": encoding} if encoding else {})
         words = [*RUN, ",".join([NEVER, *deeds, *([PICTURE] if draws else [])]), *options]
         with Path(os.devnull).open() as nothing, self.output.open("wb") as said:
             files = {0: nothing.fileno(), 1: said.fileno(), 2: said.fileno()}
-            self.child = ask(place(), words, files, environment, str(folder))
+            self.child = ask(at, words, files, environment, str(folder))
         self.child.server.setblocking(False)
         self.pid = self.child.pid
         self._code: int | None = None

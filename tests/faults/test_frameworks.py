@@ -23,7 +23,6 @@ pytestmark = [
     NEED_MPI[1],
     pytest.mark.slow,  # importing the frameworks takes most of it
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("failing-frameworks"),
 ]
 INSTALLED = [adapter for adapter, library in NEEDS.items() if find_spec(library)]
 

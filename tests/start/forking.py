@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-if "TESTS_FORKED" in os.environ:
+if "TESTS_FORKED" in os.environ:  # `tests.stand_in.FORKED`: others need not import that
     sys.path.append(str(Path(__file__).parents[2]))
     from tests.stand_in import instead
 
