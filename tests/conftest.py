@@ -15,11 +15,13 @@ from hypothesis import settings
 
 from tests import nursery
 from tests.machine import SPARE, slowness
-from tests.start import WHOLE
+from tests.stand_in import FORKED
+from tests.start import with_start
 
 # Programs that tests start with no PYTHONPATH of their own. Workers of xdist inherit it.
-if WHOLE not in (paths := os.environ.get("PYTHONPATH", "")):
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (WHOLE, paths)))
+os.environ |= with_start(os.environ)
+if "PYTEST_XDIST_WORKER" in os.environ:  # forked itself, see `tests.parts`, and its tests choose
+    os.environ.pop(FORKED, None)
 
 # What is imported and collected stays: to look through it for garbage takes a tenth of its time.
 gc.disable()
@@ -44,6 +46,17 @@ def pytest_collection_finish():
 def forking():
     """Programs that a test starts are forked, see `tests.nursery`."""
     with nursery.forking():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _each_model_is_tried_once():
+    """A model of ours is, by all tests of a process; see `tests.tried`."""
+    from gossip.task import task
+    from tests.tried import conduct_once
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task, "conduct", conduct_once)
         yield
 
 

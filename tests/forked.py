@@ -19,11 +19,12 @@ import selectors
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.stand_in import MOST_FILES
+from tests.stand_in import MOST_FILES, PART
 
 LONGEST = 1 << 20
 """More bytes than an order has."""
@@ -48,6 +49,7 @@ class Order:
     """Of these files in the process that is asked for."""
     environment: dict[str, str]
     folder: str
+    niceness: int
     words: list[str]
 
 
@@ -70,6 +72,7 @@ def take_place(order: Order) -> None:
     hear_again()
     _die_with_parent()
     os.setpgrp()  # Ctrl-C comes by who stands in
+    os.nice(max(0, order.niceness - os.nice(0)))
     os.environ.clear()
     os.environ.update(order.environment)
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for file in order.files]
@@ -106,7 +109,7 @@ def hear_again() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def serve(listener: socket.socket, lifeline: int) -> Order | None:
+def serve(listener: socket.socket, lifeline: int) -> Order | Counter[str]:
     """Fork what stand-ins ask for.
 
     Args:
@@ -114,7 +117,8 @@ def serve(listener: socket.socket, lifeline: int) -> Order | None:
         lifeline: a file that nobody writes to; when it ends, what is left of them is killed.
 
     Returns:
-        None when it is over; in a process that has been forked, its order.
+        CPU seconds of what was forked, by the part of the tests, when it is over; in a process
+        that has been forked, its order.
     """
     nap_longer()
     gc.freeze()  # else each process looks through all of torch when it ends: a CPU second
@@ -123,6 +127,8 @@ def serve(listener: socket.socket, lifeline: int) -> Order | None:
     signal.set_wakeup_fd(told.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
     living: dict[int, socket.socket] = {}
+    parts: dict[int, str] = {}
+    spent: Counter[str] = Counter()
     is_over = False
     with ends, told, listener, selectors.DefaultSelector() as events:
         for source in (listener, ends, lifeline):
@@ -140,7 +146,7 @@ def serve(listener: socket.socket, lifeline: int) -> Order | None:
                         return order
                     for file in order.files:
                         os.close(file)
-                    living[pid] = stand_in
+                    living[pid], parts[pid] = stand_in, order.environment.get(PART, "")
                     events.register(stand_in, selectors.EVENT_READ, pid)
                     answer(stand_in, pid)
                 elif key.fileobj is ends:
@@ -153,18 +159,23 @@ def serve(listener: socket.socket, lifeline: int) -> Order | None:
                     events.unregister(key.fileobj)
             for pid in living if is_over else ():
                 os.kill(pid, signal.SIGKILL)
-            for pid, code in ended(living):
+            for pid, code, seconds in ended(living):
+                spent[parts.pop(pid)] += seconds
                 with living.pop(pid) as stand_in:
                     if stand_in.fileno() in events.get_map():
                         events.unregister(stand_in)
                     answer(stand_in, code)
-    return None
+    return spent
 
 
-def ended(living: Mapping[int, socket.socket]) -> list[tuple[int, int]]:
-    """Pids and exit codes of those that have ended; below 0 by a signal."""
-    found = [(pid, *os.waitpid(pid, os.WNOHANG)) for pid in living]
-    return [(pid, os.waitstatus_to_exitcode(status)) for pid, done, status in found if done]
+def ended(living: Mapping[int, socket.socket]) -> list[tuple[int, int, float]]:
+    """Pids of those that have ended, exit codes, below 0 by a signal, and CPU seconds."""
+    found = [os.wait4(pid, os.WNOHANG) for pid in living]
+    return [
+        (pid, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
+        for pid, status, used in found
+        if pid
+    ]
 
 
 def answer(stand_in: socket.socket, number: int) -> None:

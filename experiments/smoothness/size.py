@@ -47,9 +47,9 @@ SMOKE = Size(
     total_batch=60,
     alphas=(0.2, 0.5),
     steps=12,
-    early=(2, 4),
+    early=(2,),
     late=(12,),
-    tells=4,
+    tells=2,
     samples=60,
     seeds=(440,),
 )

@@ -72,12 +72,14 @@ class TestTorchDistributed:
     """The user's program has let processes find each other."""
 
     @pytest.mark.timeout(MOST_SECONDS)
+    @pytest.mark.usefixtures("forking")
     @pytest.mark.parametrize("words", [["train", "spawn"], ["gloo", "fork"]])
     def test_the_wrapper_averages_over_the_group(self, tmp_path, words):
         done = spawned(tmp_path, *words)
         assert (done.returncode, done.stdout) == (0, "2 0.5\n"), done.stderr
 
     @pytest.mark.timeout(MOST_SECONDS)
+    @pytest.mark.usefixtures("forking")
     def test_a_run_is_one_of_all_its_processes(self, tmp_path):
         done = spawned(tmp_path, "run", "fork")
         assert done.returncode == 0, done.stderr

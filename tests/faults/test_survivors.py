@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from gossip.launch import mpirun as launch
+from tests.faults.command_runs import stand_in
 from tests.faults.jobs import MPIRUN, NEED_MPI, NUM_PROCESSES, START_SECONDS
 
 pytest.importorskip("mpi4py")
-pytestmark = NEED_MPI
+pytestmark = [*NEED_MPI, pytest.mark.usefixtures("forking")]
 
 RING = str(Path(__file__).with_name("survivors.py"))
 
@@ -29,5 +30,6 @@ def test_survivors_go_on_among_themselves(start_command, culprit):
 
 def test_there_are_no_survivors_where_the_mpi_cannot_tell(start_command):
     code = "from gossip.comm.transports.mpi import Mpi; print('left:', Mpi(2).survivors())"
-    ended = start_command([sys.executable, "-c", code]).end(START_SECONDS)
+    module, words = stand_in("-c", code)
+    ended = start_command([sys.executable, "-m", module, *words]).end(START_SECONDS)
     assert "left: None" in ended.text

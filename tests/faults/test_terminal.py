@@ -102,6 +102,7 @@ class TestOutput:
 
 
 @pytest.mark.timeout(110)
+@pytest.mark.usefixtures("forking")
 @pytest.mark.parametrize("output", ["2>&1 | head -n 1", ">&- 2>&-"])
 @pytest.mark.skipif(NEED_MPI[0].args[0], reason="no mpirun in this environment")
 def test_the_launcher_goes_on_without_a_reader(tmp_path, output):

@@ -18,7 +18,7 @@ from tests.faults.command_runs import run, table
 from tests.faults.jobs import AS_USERS, NEED_MPI, ROOT, START_SECONDS
 from tests.machine import patience
 
-pytestmark = NEED_MPI[1:3]  # no MPI in it, so it is run once
+pytestmark = [*NEED_MPI[1:3], pytest.mark.usefixtures("forking")]  # no MPI in it: run once
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
 JOB = str(Path(__file__).with_name("job.py"))

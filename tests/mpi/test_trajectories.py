@@ -19,7 +19,7 @@ from tests.rates import cases
 
 pytestmark = pytest.mark.mpi
 
-STEPS = 12
+STEPS = 8
 SIZE = MPI.COMM_WORLD.size
 LOCAL = [1, 2]
 """Learners on each process; (3, 3), (4, 4), (6, 3), (8, 4) of either are among them."""
