@@ -30,7 +30,8 @@ SHORT = shlex.split(
 """Of all these runs; `--steps` and `--out` are missing."""
 GIT_SECONDS = 2.0
 NUM_STEPS = ["--steps", str(STEPS)]
-RUN = ("-m", "tests.faults.deeds")
+DEEDS = "tests.faults.deeds"
+RUN = ("-m", DEEDS)
 NEVER = "code:1000"
 """A deed at a call that does not come."""
 
@@ -118,18 +119,8 @@ def resume(out: Path, *more: str, deeds: Sequence[str] = ()) -> Ended:
 
 def launch(processes: int, *options: str, deed: str = NEVER) -> list[str]:
     """The command of a job of which one process may do something."""
-    module, words = stand_in(*RUN, deed)
     job = [sys.executable, "-m", "gossip.launch", "-n", str(processes)]
-    return [*job, "--module", module, "--", *words, *options]
-
-
-def stand_in(*words: str) -> tuple[str, list[str]]:
-    """The module, and its words, that mpirun starts for Python with these words.
-
-    What it stands in for is forked; the jobs of tests that do not ask here are started.
-    """
-    nursery.folder()
-    return "tests.stand_in", list(words)
+    return [*job, "--module", DEEDS, "--", deed, *options]
 
 
 def summary(out: Path) -> dict:

@@ -3,12 +3,13 @@
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests import nursery
 from tests.faults import jobs
-from tests.faults.command_runs import stand_in
 
 JOB = Path(__file__).with_name("job.py")
 LAUNCH = [sys.executable, "-m", "gossip.launch", "-n"]
@@ -35,12 +36,10 @@ def start(start_command):
     """Starts job.py under mpirun; forked, where it has torch."""
 
     def begun(*arguments, **environment):
-        program = [str(JOB)]
-        if environment.get("JOB_BACKEND", "light") != "light":
-            module, words = stand_in(str(JOB))
-            program = ["-m", module, *words]
-        command = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, *program]
-        return start_command([*command, *arguments], **environment)
+        is_light = environment.get("JOB_BACKEND", "light") == "light"
+        command = [jobs.MPIRUN, "-n", str(jobs.NUM_PROCESSES), sys.executable, str(JOB)]
+        with nullcontext() if is_light else nursery.forking():
+            return start_command([*command, *arguments], **environment)
 
     return begun
 

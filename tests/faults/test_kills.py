@@ -31,7 +31,7 @@ from tests.machine import patience
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
-    pytest.mark.usefixtures("no_pictures"),  # of reports
+    pytest.mark.usefixtures("forking", "no_pictures"),  # pictures of reports
 ]
 
 PLACES = {

@@ -38,6 +38,7 @@ LONG_SECONDS = 60.0
 
 @pytest.mark.slow
 @pytest.mark.needs_mpi
+@pytest.mark.usefixtures("forking")
 @pytest.mark.skipif(not MPIRUN, reason="no mpirun in this environment")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(

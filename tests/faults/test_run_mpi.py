@@ -12,7 +12,7 @@ import pytest
 
 from gossip import trace
 from gossip.errors import UserError
-from tests.faults.command_runs import NEVER, RUN, launch, stand_in
+from tests.faults.command_runs import NEVER, RUN, launch
 from tests.faults.jobs import (
     AS_USERS,
     KILLED,
@@ -41,10 +41,9 @@ def mpirun(*command: str) -> list[str]:
     return [MPIRUN, "-n", "2", *command]
 
 
-def forked() -> list[str]:
-    """The same command for those of which it does not matter how they have come to life."""
-    module, words = stand_in(*RUN, NEVER)
-    return [sys.executable, "-m", module, *words]
+def without_picture() -> list[str]:
+    """The same command, but for the picture at the end."""
+    return [sys.executable, *RUN, NEVER]
 
 
 def has_rows(folder: Path) -> bool:
@@ -97,7 +96,7 @@ def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
 def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
     out = tmp_path / "out"
     options = [*OPTIONS, "--steps", "100000", "--algorithm", "dpsgd", "--out", str(out)]
-    job = start_command(mpirun(*forked(), *options))
+    job = start_command(mpirun(*without_picture(), *options))
     wait_for(job, lambda: has_rows(out))
     os.kill(pid_of(job, 1), signal.SIGKILL)
     ended = job.end()
@@ -110,7 +109,7 @@ def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
 
 @pytest.mark.one_mpi
 def test_processes_with_different_configs_are_told_so(start_command):
-    one, other = [*forked(), *OPTIONS], [*forked(), *OPTIONS, "--steps", "3"]
+    one, other = [*without_picture(), *OPTIONS], [*without_picture(), *OPTIONS, "--steps", "3"]
     command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
     line = mistake(start_command(command).end(START_SECONDS))
     assert "the processes disagree about config: " in line
@@ -119,7 +118,7 @@ def test_processes_with_different_configs_are_told_so(start_command):
 @pytest.mark.one_mpi
 def test_a_config_that_one_process_misses_ends_all(start_command, tmp_path):
     (tmp_path / "good.toml").write_text("steps = 3\n")
-    one, other = ([*forked(), "--config", f"{name}.toml"] for name in ("good", "missing"))
+    one, other = ([*without_picture(), "--config", f"{name}.toml"] for name in ("good", "missing"))
     command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
     line = mistake(start_command(command).end(START_SECONDS))
     assert line.startswith("gossip.run: on process 1: cannot read the config file missing.toml")
@@ -127,7 +126,7 @@ def test_a_config_that_one_process_misses_ends_all(start_command, tmp_path):
 
 @pytest.mark.one_mpi
 def test_an_option_that_one_process_does_not_know_ends_all(start_command):
-    one, other = [*forked(), *OPTIONS], [*forked(), "--learnes", "4"]
+    one, other = [*without_picture(), *OPTIONS], [*without_picture(), "--learnes", "4"]
     command = [MPIRUN, "-n", "1", *one, ":", "-n", "1", *other]
     ended = start_command(command).end(START_SECONDS)
     assert ended.code == 2
@@ -143,12 +142,14 @@ def test_processes_that_do_not_divide_the_learners_are_told_once(start_command):
 
 @pytest.mark.one_mpi
 def test_stacked_in_two_processes_is_told_once(start_command):
-    line = mistake(start_command(mpirun(*forked(), "--backend", "stacked")).end(START_SECONDS))
+    line = mistake(
+        start_command(mpirun(*without_picture(), "--backend", "stacked")).end(START_SECONDS)
+    )
     assert "backend 'stacked' keeps all learners in one process, but 2 were started" in line
 
 
 @pytest.mark.one_mpi
 def test_help_is_printed_once(start_command):
-    ended = start_command(mpirun(*forked(), "--help")).end(START_SECONDS)
+    ended = start_command(mpirun(*without_picture(), "--help")).end(START_SECONDS)
     assert ended.code == 0
     assert ended.text.count("usage: python -m gossip.run") == 1

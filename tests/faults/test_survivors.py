@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from gossip.launch import mpirun as launch
-from tests.faults.command_runs import stand_in
 from tests.faults.jobs import MPIRUN, NEED_MPI, NUM_PROCESSES, START_SECONDS
 
 pytest.importorskip("mpi4py")
@@ -28,8 +27,10 @@ def test_survivors_go_on_among_themselves(start_command, culprit):
     ]
 
 
-def test_there_are_no_survivors_where_the_mpi_cannot_tell(start_command):
-    code = "from gossip.comm.transports.mpi import Mpi; print('left:', Mpi(2).survivors())"
-    module, words = stand_in("-c", code)
-    ended = start_command([sys.executable, "-m", module, *words]).end(START_SECONDS)
+def test_there_are_no_survivors_where_the_mpi_cannot_tell(start_command, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from gossip.comm.transports.mpi import Mpi; print('left:', Mpi(2).survivors())"
+    )
+    ended = start_command([sys.executable, str(script)]).end(START_SECONDS)
     assert "left: None" in ended.text

@@ -8,7 +8,6 @@ from textwrap import dedent
 import pytest
 
 from tests.faults import jobs
-from tests.faults.command_runs import stand_in
 
 pytestmark = jobs.NEED_MPI
 
@@ -59,23 +58,21 @@ SCRIPT = """
 
 
 @pytest.fixture
-def start_script(start_command, tmp_path):
-    """Starts the script under mpirun, where a process does the deed; it may be forked."""
+def start_script(start_command, tmp_path, forking):
+    """Starts the script under mpirun, where a process does the deed."""
     script = tmp_path / "script.py"
     script.write_text(dedent(SCRIPT))
 
-    def start(deed, processes=2, *, forked=True, **environment):
-        module, words = stand_in(str(script))
-        program = ["-m", module, *words] if forked else [str(script)]
-        mpirun = [jobs.MPIRUN, "-n", str(processes), sys.executable]
-        return start_command([*mpirun, *program, deed], **environment).end(jobs.START_SECONDS)
+    def start(deed, processes=2, **environment):
+        command = [jobs.MPIRUN, "-n", str(processes), sys.executable, str(script), deed]
+        return start_command(command, **environment).end(jobs.START_SECONDS)
 
     return start
 
 
 @pytest.mark.one_mpi
 def test_an_exception_on_one_process_ends_the_job_with_its_traceback(start_script):
-    ended = start_script("fail", forked=False, **jobs.AS_USERS)  # with torch's compiler
+    ended = start_script("fail", **jobs.AS_USERS)  # with torch's compiler
     assert ended.code == 1
     assert ended.text.count("Traceback") == 1
     assert "raise ValueError" in ended.text
