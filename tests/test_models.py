@@ -17,7 +17,8 @@ from gossip.task import Task
 from tests.problems import ArraySamples
 
 DENSE = ("mlp", "softmax")
-TOKENS = ("word-lstm", "transformer")
+LANGUAGE = ("word-lstm", "transformer")
+TOKENS = (*LANGUAGE, "seq2seq")
 FEATURES = ("lstm", "bilstm")
 SEQUENCES = (*FEATURES, *TOKENS)
 IMAGES = tuple(name for name in MODELS if name not in (*DENSE, *SEQUENCES))
@@ -77,13 +78,13 @@ def test_an_lstm_refuses_what_is_no_sequence(shape, name):
 
 @pytest.mark.parametrize("name", TOKENS)
 @pytest.mark.parametrize("shape", [(), (28, 28)])
-def test_a_language_model_refuses_what_is_no_window_of_tokens(shape, name):
+def test_a_model_of_tokens_refuses_what_is_no_window_of_tokens(shape, name):
     with pytest.raises(UserError, match=rf"^{name} needs windows of token ids \(\[steps\]\)"):
         MODELS[name](shape, 10)
 
 
 @pytest.mark.parametrize("name", TOKENS)
-def test_a_language_model_refuses_numbers_that_are_no_tokens(name):
+def test_a_model_of_tokens_refuses_numbers_that_are_no_tokens(name):
     with pytest.raises(UserError, match=r"needs token ids \(integers\), got inputs of .*float32"):
         small(name, (5,))(torch.zeros(3, 5))
 
@@ -138,6 +139,7 @@ def test_an_unknown_activation_lists_the_known(name):
             126,
             2 * 12 * 64**2 + 2 * 13 * 64 + 2 * 64 + (2 * 126 + 64) * 64 + 126,
         ),
+        ("seq2seq", (12,), 27, (27 + 12) * 128 + 2 * 4 * 128 * (2 * 128 + 2) + 27 * (128 + 1)),
         ("word-lstm", (20,), 10_000, 2 * 4 * 200 * (400 + 2) + 2 * 200 * 10_000 + 10_000),
     ],
 )
@@ -176,7 +178,7 @@ def test_a_gradient_through_functional_call_is_the_models_own_at_those_weights(n
     assert any(gradient.any() for gradient in found)
 
 
-@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize("name", LANGUAGE)
 def test_a_language_model_sees_its_window_up_to_the_token_alone(name):
     model, tokens = small(name, (5,)), sample_of(name)
     assert torch.equal(model(tokens), model(tokens))
@@ -210,6 +212,23 @@ def test_gradients_of_stacked_learners_are_those_of_each_alone(name):
         if buffers is not None:
             running = [b.flatten() for b in model.buffers() if b.is_floating_point()]
             torch.testing.assert_close(buffers[k], torch.cat(running), rtol=1e-12, atol=0)
+
+
+def test_what_a_seq2seq_model_writes_depends_on_all_that_it_has_read_and_on_the_place_alone():
+    torch.manual_seed(0)
+    model, tokens = small("seq2seq", (5,)), sample_of("seq2seq")
+    torch.testing.assert_close(model(tokens)[1:], model(tokens[1:]))
+    for step in range(5):
+        changed = tokens.clone()
+        changed[0, step] = (changed[0, step] + 1) % 7
+        differs = (model(changed) != model(tokens)).any(dim=2)
+        assert differs.tolist() == [[True] * 5, [False] * 5, [False] * 5]
+    _, state = model.encoder(model.embedding(tokens))
+    for place in range(5):  # the writer takes its steps one by one, and nothing but its place in
+        one, state = model.decoder(
+            model.places.weight[None, place : place + 1].expand(3, 1, -1), state
+        )
+        torch.testing.assert_close(model.linear(one)[:, 0], model(tokens)[:, place])
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -6,24 +6,25 @@ from experiments.date import lipschitz, plan
 from experiments.date.plan import LIPSCHITZ, PARTS
 from experiments.date.size import Study
 from gossip.config import Config
+from gossip.data import DATASETS
 
-TRAINED = {"lenet": 8_500, "lstm": 3_500}
+TRAINED = {"lenet": 8_500, "lstm": 3_500, "seq2seq": 4_000}
 """Samples per second of a gradient, by model, with the other core busy."""
-JUDGED = {"lenet": 20_000, "lstm": 15_000}
+JUDGED = {"lenet": 20_000, "lstm": 15_000, "seq2seq": 15_000}
 """Samples per second of an evaluation, by model."""
 PROBED = 2_200
 """Samples per second of L(x, g): a gradient and a Hessian-vector product."""
 STARTED = 5.0
 """Seconds before the first step, first touch of the memory included."""
-TEST = 10_000
 
 
 def seconds(config: Config) -> float:
-    """Seconds that one run takes on 60,000 samples, those held out included."""
+    """Seconds that one run takes."""
     model, monitoring = config.model.model, config.monitoring
-    drawn = (config.epochs or 0.0) * (60_000 - config.data.validation)
+    data = DATASETS[config.data.dataset]
+    drawn = (config.epochs or 0.0) * (data.num_train - config.data.validation)
     points = 1 + math.ceil(drawn / config.data.batch_size / monitoring.monitor_every)
-    judged = (points + 1) * (TEST + config.data.validation) + 60_000
+    judged = (points + 1) * (data.num_test + config.data.validation) + data.num_train
     probed = points * monitoring.lipschitz_samples / PROBED
     return STARTED + drawn / TRAINED[model] + judged / JUDGED[model] + probed
 

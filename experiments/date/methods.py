@@ -109,5 +109,11 @@ LSTM = {
 }
 """Rivals have constant rates, tuned at every batch."""
 
-METHODS = {"lenet": LENET, "lstm": LSTM}
+BACKWARDS = {
+    "date": Method("momentum", "date", rates=(0.015, 0.03, 0.06)),
+    "adam": Method("adam", "constant", rates=(1e-3, 2e-3, 4e-3), largest=(2e-3, 4e-3, 8e-3)),
+}
+"""The same two on the sequence-to-sequence toy."""
+
+METHODS = {"lenet": LENET, "lstm": LSTM, "backwards": BACKWARDS}
 """By task and name."""

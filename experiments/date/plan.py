@@ -76,6 +76,12 @@ PARTS: dict[str, tuple[Cell, ...]] = {
         Cell("lstm", "date", is_large=False),
         Cell("lstm", "adam", is_large=False),
     ),
+    "backwards": (
+        Cell("backwards", "date"),
+        Cell("backwards", "adam"),
+        Cell("backwards", "date", is_large=False),
+        Cell("backwards", "adam", is_large=False),
+    ),
     "toggles": tuple(Cell("lenet", f"rmsprop-{toggle}") for toggle in TOGGLES),
     "solvers": tuple(
         Cell("lstm", name) for name in METHODS["lstm"] if name not in ("date", "adam")

@@ -14,7 +14,7 @@ class Task:
     samples: int
     """N, the number of training samples without those held out."""
     epochs: float
-    """As many as the paper trains."""
+    """As many as the paper trains, where it has the task."""
     baseline: int
     """B_0, the baseline's batch."""
     largest: int
@@ -62,6 +62,11 @@ class Study:
         warmup=0.08, evaluations=5,
     )  # fmt: skip
     """MNIST by rows. w_0 is such that the warm-up is a fifth of the run at the largest batch."""
+    backwards: Task = Task(
+        dataset="brown-backwards", model="seq2seq", samples=29_653, epochs=12.0, baseline=128,
+        largest=4096, warmup=0.075, evaluations=5,
+    )  # fmt: skip
+    """A toy in place of GNMT. w_0 as above."""
     lipschitz: Lipschitz = Lipschitz()
     further: int = 4
     """Rates by which a grid may grow at either end."""
@@ -74,7 +79,7 @@ class Study:
 
     def task(self, name: str) -> Task:
         """A task by its name in `experiments.date.methods`."""
-        return self.lenet if name == "lenet" else self.lstm
+        return {"lenet": self.lenet, "lstm": self.lstm, "backwards": self.backwards}[name]
 
 
 FULL = Study()
@@ -87,6 +92,10 @@ SMOKE = Study(
     ),
     lstm=Task(
         dataset="digits", model="lstm", samples=1_337, epochs=1.0, baseline=64, largest=256,
+        warmup=0.1, evaluations=2,
+    ),
+    backwards=Task(
+        dataset="digits", model="lstm", samples=1_337, epochs=0.5, baseline=64, largest=256,
         warmup=0.1, evaluations=2,
     ),
     lipschitz=Lipschitz(

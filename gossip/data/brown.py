@@ -1,4 +1,4 @@
-"""The Brown corpus as windows of token ids, for language models of words, or of bytes.
+"""The Brown corpus as token ids: windows for language models of words or bytes, words backwards.
 
 A document is a text of word/tag pairs between spaces. Words are taken in lower case, without
 their tags; punctuation marks are words as any other.
@@ -16,8 +16,8 @@ UNKNOWN = 0
 """Id of every word that is not in the vocabulary."""
 VOCABULARY = 10_000
 """Number of ids, `UNKNOWN` among them."""
-STEPS, BYTES = 20, 64
-"""Length T of a window of words, and of bytes."""
+STEPS, BYTES, LETTERS = 20, 64, 12
+"""Length T of a window of words, of one of bytes, and of the longest word spelled backwards."""
 _SECTIONS = {"a": 44, "b": 27, "c": 17, "d": 17, "e": 36, "f": 48, "g": 75, "h": 30, "j": 80}
 _SECTIONS |= {"k": 29, "l": 24, "m": 6, "n": 29, "p": 29, "r": 9}
 DOCUMENTS = tuple(f"c{s}{k:02d}" for s, count in _SECTIONS.items() for k in range(1, count + 1))
@@ -91,6 +91,34 @@ def of_bytes(documents: list[bytes], steps: int = BYTES) -> Arrays:
     ]
     train = [text for k, text in enumerate(texts) if k % 10 != 9]
     return (*_windows(train, steps), *_windows(texts[9::10], steps))
+
+
+def backwards(documents: list[bytes], steps: int = LETTERS) -> Arrays:
+    """Words letter by letter, each labelled with its letters backwards: a toy for seq2seq models.
+
+    All different words of two to `steps` letters a-z, in alphabetical order; every tenth is test.
+    An id is 1 for a ... 26 for z, and 0 where there is no letter, before the word and behind the
+    label: "the" is [0 ... 0, 20, 8, 5], and its label [5, 8, 20, 0 ... 0].
+
+    Args:
+        documents: contents, in the order of `DOCUMENTS`.
+        steps: T.
+
+    Returns:
+        Inputs [N, T] int32 and labels [N, T] int64, for training and test.
+
+    Raises:
+        CorruptDataError: a document is not what it should be.
+    """
+    found: set[str] = set()
+    for document, name in zip(documents, DOCUMENTS, strict=False):
+        found.update(words(document, name))
+    chosen = sorted(w for w in found if w.isalpha() and w.isascii() and 2 <= len(w) <= steps)
+    inputs = np.array([list(word.rjust(steps, "`").encode()) for word in chosen], np.int32)
+    inputs -= ord("`")  # the character before a
+    labels = inputs[:, ::-1].astype(np.int64)
+    is_test = np.arange(len(chosen)) % 10 == 9
+    return inputs[~is_test], labels[~is_test], inputs[is_test], labels[is_test]
 
 
 def _windows(texts: list[np.ndarray], steps: int) -> tuple[np.ndarray, np.ndarray]:

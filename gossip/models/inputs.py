@@ -1,6 +1,6 @@
-"""Activations, and the check that inputs are images, shared by the models."""
+"""Activations, and the checks that inputs are images or tokens, shared by the models."""
 
-from torch import nn
+from torch import Tensor, nn
 
 from gossip.errors import UserError
 
@@ -31,3 +31,33 @@ def image_shape(model: str, input_shape: tuple[int, ...], side: int = 4) -> tupl
 def with_channels(input_shape: tuple[int, ...]) -> nn.Module:
     """The layer that makes batches [B, H, W] into [B, 1, H, W] and leaves [B, C, H, W] alone."""
     return nn.Identity() if len(input_shape) == 3 else nn.Unflatten(1, (1, input_shape[0]))
+
+
+def token_steps(model: str, input_shape: tuple[int, ...]) -> int:
+    """T of inputs [T], windows of token ids.
+
+    Args:
+        model: its name in the message.
+        input_shape: shape of one sample.
+
+    Raises:
+        UserError: the inputs are no windows of tokens.
+    """
+    if len(input_shape) != 1:
+        raise UserError(
+            f"{model} needs windows of token ids ([steps]), got inputs of shape {list(input_shape)}"
+        )
+    return input_shape[0]
+
+
+def refuse_numbers(model: str, tokens: Tensor, example: str) -> None:
+    """Refuse inputs that are no token ids, and name a dataset of such.
+
+    Raises:
+        UserError: they are floating-point numbers.
+    """
+    if tokens.is_floating_point():
+        raise UserError(
+            f"{model} needs token ids (integers), got inputs of type {tokens.dtype}: use a "
+            f"dataset of tokens, for example {example}"
+        )

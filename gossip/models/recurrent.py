@@ -1,8 +1,9 @@
-"""Long short-term memory: images read row by row, frames of sound, words one after the other."""
+"""Long short-term memory: rows of an image, frames of sound, words, words spelled backwards."""
 
 from torch import Tensor, nn
 
 from gossip.errors import UserError
+from gossip.models.inputs import refuse_numbers, token_steps
 
 
 class RowReader(nn.Module):
@@ -45,13 +46,27 @@ class WordModel(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Token ids [B, T] -> logits of the next token [B, T, vocabulary]."""
-        if tokens.is_floating_point():
-            raise UserError(
-                f"word-lstm needs token ids (integers), got inputs of type {tokens.dtype}: use a "
-                "dataset of tokens, for example brown"
-            )
+        refuse_numbers("word-lstm", tokens, "brown")
         outputs, _ = self.lstm(self.embedding(tokens))
         return self.linear(outputs)
+
+
+class EncoderDecoder(nn.Module):
+    """An LSTM that reads a sequence, and one that writes another, from its last state."""
+
+    def __init__(self, vocabulary: int, steps: int, width: int) -> None:
+        super().__init__()
+        self.embedding, self.places = nn.Embedding(vocabulary, width), nn.Embedding(steps, width)
+        self.encoder = nn.LSTM(width, width, batch_first=True)
+        self.decoder = nn.LSTM(width, width, batch_first=True)
+        self.linear = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Token ids [B, T] -> logits of what is written [B, T, vocabulary]."""
+        refuse_numbers("seq2seq", tokens, "brown-backwards")
+        _, state = self.encoder(self.embedding(tokens))
+        written, _ = self.decoder(self.places.weight.expand(len(tokens), -1, -1), state)
+        return self.linear(written)
 
 
 def lstm(input_shape: tuple[int, ...], num_classes: int, *, hidden: int = 128) -> nn.Module:
@@ -129,9 +144,25 @@ def word_lstm(
     Reference: Zaremba, Sutskever, Vinyals, "Recurrent neural network regularization", 2014; its
     weights start evenly in [-0.1, 0.1], these as PyTorch draws them.
     """
-    if len(input_shape) != 1:
-        raise UserError(
-            "word-lstm needs windows of token ids ([steps]), got inputs of shape "
-            f"{list(input_shape)}"
-        )
+    token_steps("word-lstm", input_shape)
     return WordModel(num_classes, width, depth)
+
+
+def seq2seq(input_shape: tuple[int, ...], num_classes: int, *, width: int = 128) -> nn.Module:
+    """A sequence-to-sequence model: one LSTM reads, another writes as many tokens.
+
+    The second begins with the last state of the first, which is all that it knows of the sequence.
+    It reads a vector of its own for each place, and not the token that it has written before, as
+    the usual decoder does: a model of ours sees inputs alone, in training and in evaluation.
+
+    Args:
+        input_shape: [T], sequences of T token ids.
+        num_classes: number of ids, those that are read and those that are written.
+        width: of the embeddings and of both LSTMs.
+
+    Raises:
+        UserError: the inputs are no sequences of tokens.
+
+    Reference: Sutskever, Vinyals, Le, "Sequence to sequence learning with neural networks", 2014.
+    """
+    return EncoderDecoder(num_classes, token_steps("seq2seq", input_shape), width)

@@ -68,3 +68,14 @@ def test_bytes_are_those_of_the_words_with_spaces_between():
     assert inputs.astype(np.uint8).tobytes() == b"ab " * 9
     assert labels.astype(np.uint8).tobytes() == b"b c" * 9
     assert test_inputs.astype(np.uint8).tobytes() == b"x y z "
+
+
+def test_words_of_letters_are_labelled_backwards_and_every_tenth_is_test():
+    documents = [document("The abc's ab . a Tea-pot no zz 1961 abcd")] * 2
+    inputs, labels, test_inputs, test_labels = brown.backwards(documents, 3)
+    assert inputs.tolist() == [[0, 1, 2], [0, 14, 15], [20, 8, 5], [0, 26, 26]]  # ab no the zz
+    assert labels.tolist() == [[2, 1, 0], [15, 14, 0], [5, 8, 20], [26, 26, 0]]
+    assert (inputs.dtype, labels.dtype) == (np.int32, np.int64)
+    assert len(test_inputs) == len(test_labels) == 0
+    many = [document(" ".join(a + b for a in "abcdefghij" for b in "xy"))]
+    assert brown.backwards(many)[2].tolist() == [[0] * 10 + [5, 25], [0] * 10 + [10, 25]]

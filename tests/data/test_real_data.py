@@ -6,7 +6,7 @@ import pytest
 from gossip.data import DATASETS, UnavailableError, cache, fetch, load, splits
 
 HISTOGRAM = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-TOKENS = {"brown": 10_000, "brown-bytes": 123}
+TOKENS = {"brown": 10_000, "brown-bytes": 123, "brown-backwards": 27}
 """Number of ids."""
 NOT_PIXELS = ("diabetes", "phone-speech")
 """Which have tests of their own."""
@@ -100,6 +100,18 @@ def test_bytes_of_brown_are_its_text():
     text = dataset.train_inputs[:2].astype(np.uint8).tobytes().decode("ascii")
     assert text.startswith("the fulton county grand jury said friday an investigation")
     assert chr(np.bincount(dataset.train_labels.ravel()).argmax()) == " "
+
+
+@pytest.mark.network
+def test_brown_backwards_has_every_word_once_and_its_letters_backwards():
+    dataset = real("brown-backwards")
+    words = np.r_[dataset.train_inputs, dataset.test_inputs]
+    labels = np.r_[dataset.train_labels, dataset.test_labels]
+    np.testing.assert_array_equal(labels, words[:, ::-1])
+    spelled = [bytes(word[word > 0] + 96).decode("ascii") for word in words.astype(np.uint8)]
+    assert {"the", "fulton", "backwards"} < set(spelled)
+    assert len(set(spelled)) == len(spelled)
+    assert (np.diff(words > 0, axis=1) >= 0).all()  # nothing behind the first letter is none
 
 
 @pytest.mark.network
