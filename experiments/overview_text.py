@@ -149,7 +149,7 @@ UNFINISHED = """\
 ## Not finished
 
 - CIFAR-10 but for [growing batches](adadamp.md) and [nets](nets.md), at half its resolution
-- DATE's word LSTM; five of the nine cells of LENA's Table 2, tuned
+- five of the nine cells of LENA's Table 2, tuned
 """
 
 COSTS = {

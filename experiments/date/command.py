@@ -38,8 +38,8 @@ class Command(Options):
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = tuple(PARTS)
     """Parts to run, in this order: the local Lipschitz constant; LeNet on RMSProp; LARS's
-    sensitivity; LeNet on momentum; the LSTM against Adam; the same on the sequence-to-sequence toy;
-    DATE's parts one by one; the LSTM's other solvers."""
+    sensitivity; LeNet on momentum; the LSTM against Adam; the same on the sequence-to-sequence toy
+    and on words; DATE's parts one by one; the LSTM's other solvers."""
 
 
 def run(scale: Scale, part: str, *, jobs: int) -> None:

@@ -8,9 +8,9 @@ from experiments.date.size import Study
 from gossip.config import Config
 from gossip.data import DATASETS
 
-TRAINED = {"lenet": 8_500, "lstm": 3_500, "seq2seq": 4_000}
+TRAINED = {"lenet": 8_500, "lstm": 3_500, "seq2seq": 4_000, "word-lstm": 1_200}
 """Samples per second of a gradient, by model, with the other core busy."""
-JUDGED = {"lenet": 20_000, "lstm": 15_000, "seq2seq": 15_000}
+JUDGED = {"lenet": 20_000, "lstm": 15_000, "seq2seq": 15_000, "word-lstm": 4_000}
 """Samples per second of an evaluation, by model."""
 PROBED = 2_200
 """Samples per second of L(x, g): a gradient and a Hessian-vector product."""

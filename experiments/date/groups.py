@@ -11,6 +11,7 @@ from experiments.common import statistics
 from experiments.common.statistics import LEVEL, Estimate
 from experiments.common.tuning import ErrorAt
 from experiments.date import lipschitz, plan
+from experiments.date.methods import BY_LOSS
 from experiments.date.plan import PARTS, Cell
 from experiments.date.rows import Row, known
 from experiments.date.size import Study
@@ -18,6 +19,8 @@ from experiments.date.size import Study
 GUESSING = 0.9
 """Test error of a run without a model: its loss was not finite. One of five makes an interval too
 wide for a verdict; where all are lost, there is one."""
+GUESSED = math.log(2_000)
+"""Its test loss on words: that of guessing."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Measured:
         return found if len(found) == len(cell.seeds(self.size)) else None
 
     def difference(self, ours: Cell, theirs: Cell) -> Estimate | None:
-        """Mean test error of one cell less that of another, in points; None while runs are missing.
+        """Mean `points` of one cell less those of another; None while runs are missing.
 
         Unpaired, Welch's interval.
         """
@@ -95,8 +98,19 @@ class Measured:
 
 
 def points(row: Row) -> float:
-    """Test error of the final model in %; that of guessing for a run that has none."""
-    return 100 * (row.test_error if math.isfinite(row.train_loss) else GUESSING)
+    """Test error of the final model in %; that of guessing for a run that has none.
+
+    On words 100 times the loss: a difference of 1 is one of 1 % in perplexity.
+    """
+    is_lost = not math.isfinite(row.train_loss)
+    if row.task in BY_LOSS:
+        return 100 * (GUESSED if is_lost else row.test_loss)
+    return 100 * (GUESSING if is_lost else row.test_error)
+
+
+def shown(task: str, value: float) -> float:
+    """What is printed of `points`: a test error in %, or a perplexity."""
+    return math.exp(value / 100) if task in BY_LOSS else value
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Estimate:

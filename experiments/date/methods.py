@@ -115,5 +115,14 @@ BACKWARDS = {
 }
 """The same two on the sequence-to-sequence toy."""
 
-METHODS = {"lenet": LENET, "lstm": LSTM, "backwards": BACKWARDS}
+WORDS = {
+    "date": Method("momentum", "date", rates=(0.015, 0.03, 0.06)),
+    "adam": Method("adam", "constant", rates=(5e-4, 1e-3, 2e-3), largest=(2e-3, 4e-3, 8e-3)),
+}
+"""... and on words, where both are tuned and judged by the loss, the logarithm of perplexity."""
+
+BY_LOSS = ("words",)
+"""Tasks of which that holds."""
+
+METHODS = {"lenet": LENET, "lstm": LSTM, "backwards": BACKWARDS, "words": WORDS}
 """By task and name."""

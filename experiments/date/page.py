@@ -6,9 +6,10 @@ from pathlib import Path
 from experiments.common import claims
 from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
 from experiments.common.scale import Scale
-from experiments.date.claims import CLAIMS, LOST, LSTM_LOST, UNPEAKED
+from experiments.date.claims import CLAIMS, LOST, LSTM_LOST, UNPEAKED, WORDS_LOST
 from experiments.date.cost import hours
-from experiments.date.groups import Measured, elasticity, points
+from experiments.date.groups import Measured, elasticity, points, shown
+from experiments.date.methods import BY_LOSS, METHODS
 from experiments.date.plan import PARTS, Cell
 from experiments.date.rows import Row, read
 from experiments.date.size import Study, study
@@ -34,6 +35,11 @@ default initialisation, stacked backend, one thread a run.
   {backwards_small:,} updates at B_0 = {backwards.baseline:,}, {backwards_large:,} at
   B = {backwards.largest:,}. One run of Adam at B_0 was looked at before the criteria were written
   (rate 0.002, seed 0: 0.40 %).
+- **Words**, a language model in place of PTB's: 20-word windows of the Brown corpus with the 2,000
+  most frequent words (`--dataset brown-2k`), `word-lstm` with two layers of 64, {words.samples:,}
+  windows, {validation:,} held out and 5,763 of the test. {words.epochs:g} epochs:
+  {words_small:,} updates at B_0 = {words.baseline:,}, {words_large:,} at B = {words.largest:,}.
+  Tuned and judged by the loss, the logarithm of the perplexity.
 
 DATE is LEGW's warm-up, square-root scaling, the roller-coaster's decay and the layer ratio; **its
 base rate is tuned at B_0 alone**, everything else where it runs. The manual schedule is linear
@@ -44,7 +50,8 @@ the grid grows at an end as long as the best validation error at the end of the 
 most {further} times. That rate goes through {seeds} other seeds. Differences are in points of test
 error, unpaired, with Welch's 95 % interval, not corrected for being many; that one seed chose the
 rates is not in them. A run whose loss is not finite has the error of guessing. *Without loss* is:
-less than {lost:g} points on LeNet, {lstm_lost:g} on the LSTM and the toy.
+less than {lost:g} points on LeNet, {lstm_lost:g} on the LSTM and the toy,
+{words_lost:g} % of the perplexity on words.
 
 **L(x, g)**: LeNet with momentum 0.9 at the constant rate {lip_lr:g} sqrt(B / {lip_baseline:,}),
 half of that at which a pilot at B = 8192 died after its peak (in epoch 3.3; seed {tuning}), on
@@ -68,12 +75,12 @@ folders in `runs/experiments/date`; `--smoke` tries the code in seconds.
 
 CUT = """\
 An epoch of LeNet is 6 to 9 core seconds, of the LSTM 15 to 20, so a run of LeNet is 3 to 5 minutes
-and one of the LSTM 7 to 8, of words backwards 2. Left out altogether: the word LSTM on Brown
-(`--dataset brown --model word-lstm`: twenty steps at B = 640 and two evaluations were 100 core
-seconds, so 13 epochs are about an hour for each of some thirty runs); translation; batches between
-B_0 and B; DATE's own seeds at B_0 on LeNet. A study of 6 and 3 epochs before this one is in the
-history of this page: most of its rates were at an end of their grids and most of its cells had one
-seed, so nothing of it is kept.
+and one of the LSTM 7 to 8, of words backwards 2, of words 3. The word LSTM of the paper has 10,000
+words, two layers of 200 and 13 epochs, here an hour for each of some thirty runs: cut to 2,000
+words, two layers of 64 and 4 epochs. Left out altogether: translation; batches between B_0 and B;
+DATE's own seeds at B_0 on LeNet. A study of 6 and 3 epochs before this one is in the history of
+this page: most of its rates were at an end of their grids and most of its cells had one seed, so
+nothing of it is kept.
 """
 
 DEVIATIONS = """\
@@ -85,9 +92,10 @@ DEVIATIONS = """\
 - The limits of the layer ratio are not printed: fixed at 0.1 and 10. The decay is the continuous
   reading of Algorithm 1 (`reference=scaled`), the warm-up linear.
 - Table 1 is not about LeNet. L(x, g) is LeNet's, not the LSTM's.
-- The LSTM's w_0 is {lstm_warmup:g} epochs, and the toy's {backwards_warmup:g}: the warm-up is a
-  fifth of the run at the largest batch. Their rivals have constant rates; "rmsprop-corrected" has
-  DATE's layer ratio at a constant one.
+- The LSTM's w_0 is {lstm_warmup:g} epochs, the toy's {backwards_warmup:g}, that of words
+  {words_warmup:g}: the warm-up is a fifth of the run at the largest batch. Their rivals have
+  constant rates, and words no decay by epochs as the paper's; "rmsprop-corrected" has DATE's layer
+  ratio at a constant rate.
 """
 
 TITLES = {
@@ -96,6 +104,7 @@ TITLES = {
     "momentum": "LeNet, momentum",
     "lstm": "MNIST-LSTM, DATE and Adam",
     "backwards": "Words backwards, DATE and Adam",
+    "words": "Word LSTM, DATE and Adam",
     "toggles": "DATE's parts one after another, LeNet on RMSProp",
     "solvers": "MNIST-LSTM, other solvers",
 }
@@ -128,9 +137,7 @@ def text(scale: Scale) -> str:
         PLAN,
         _plan(made),
         CUT,
-        DEVIATIONS.format(
-            lstm_warmup=made.size.lstm.warmup, backwards_warmup=made.size.backwards.warmup
-        ),
+        DEVIATIONS.format(**{f"{name}_warmup": made.size.task(name).warmup for name in METHODS}),
     ]
     return page(parts, is_smoke=scale.is_smoke)
 
@@ -147,23 +154,23 @@ def missing(made: Measured) -> list[str]:
 
 
 def _head(size: Study) -> str:
-    lenet, lstm, backwards, lip = size.lenet, size.lstm, size.backwards, size.lipschitz
+    tasks = {name: size.task(name) for name in METHODS}
+    lip = size.lipschitz
     updates = {
         f"{name}_{at}": math.ceil(task.epochs * task.samples / batch)
-        for name, task in (("lenet", lenet), ("lstm", lstm), ("backwards", backwards))
+        for name, task in tasks.items()
         for at, batch in (("small", task.baseline), ("large", task.largest))
     }
     return HEAD.format(
-        samples=lenet.samples,
+        samples=size.lenet.samples,
         validation=size.validation,
-        lenet=lenet,
-        lstm=lstm,
-        backwards=backwards,
+        **tasks,
         tuning=size.tuning_seed,
         further=size.further,
         seeds=len(size.seeds),
         lost=LOST,
         lstm_lost=LSTM_LOST,
+        words_lost=WORDS_LOST,
         lip_lr=lip.lr,
         lip_baseline=lip.baseline,
         probe=lip.probe,
@@ -223,13 +230,15 @@ def _part(made: Measured, part: str, title: str) -> str:
     trials = list(dict.fromkeys(cell.tuned_at for cell in cells))
     if not any(made.error(cell)(lr) is not None for cell in trials for lr in made.tried(cell)):
         return ""
-    head = ["B", "", "base rate", "test error by seed, %", "mean", "training loss"]
+    judged = "perplexity" if cells[0].task in BY_LOSS else "error"
+    unit = "" if cells[0].task in BY_LOSS else ", %"
+    head = ["B", "", "base rate", f"test {judged} by seed{unit}", "mean", "training loss"]
     lines = [_cell(made, cell) for cell in cells]
     tried = [[_label(cell, made), _trials(made, cell)] for cell in trials]
     return "\n".join([
         f"## {title}\n",
         markdown(head, lines),
-        markdown(["tried at", "base rate: validation error of one seed, %"], tried),
+        markdown(["tried at", f"base rate: validation {judged} of one seed{unit}"], tried),
     ])  # fmt: skip
 
 
@@ -238,7 +247,7 @@ def _cell(made: Measured, cell: Cell) -> list[str]:
     rate = "-" if lr is None else f"{lr:.5g}"
     if lr is not None and made.is_at_end(cell):
         rate += " (end of the grid)"
-    alive = [points(row) for row in runs if math.isfinite(row.train_loss)]
+    alive = [shown(row.task, points(row)) for row in runs if math.isfinite(row.train_loss)]
     return [
         f"{cell.batch(made.size):,}",
         cell.method,
@@ -250,7 +259,8 @@ def _cell(made: Measured, cell: Cell) -> list[str]:
 
 
 def _error(row: Row) -> str:
-    return f"{points(row):.2f}" if math.isfinite(row.train_loss) else "NaN"
+    value = shown(row.task, points(row))
+    return f"{value:.2f}" if math.isfinite(row.train_loss) else "NaN"
 
 
 def _label(cell: Cell, made: Measured) -> str:
@@ -259,9 +269,14 @@ def _label(cell: Cell, made: Measured) -> str:
 
 def _trials(made: Measured, cell: Cell) -> str:
     error, best = made.error(cell), made.chosen(cell)
-    return ", ".join(_trial(lr, error(lr), lr == best) for lr in made.tried(cell))
+    return ", ".join(
+        f"{lr:g}: " + (f"**{found}**" if lr == best else found)
+        for lr in made.tried(cell)
+        for found in [_trial(cell.task, error(lr))]
+    )
 
 
-def _trial(lr: float, error: float | None, is_best: bool) -> str:
-    shown = "-" if error is None else "NaN" if math.isinf(error) else f"{100 * error:.2f}"
-    return f"{lr:g}: " + (f"**{shown}**" if is_best else shown)
+def _trial(task: str, error: float | None) -> str:
+    if error is None:
+        return "-"
+    return "NaN" if math.isinf(error) else f"{shown(task, 100 * error):.2f}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from experiments.common.figures import GREY, new_figure
 from experiments.date.groups import Measured, elasticity, points
-from experiments.date.plan import PARTS
+from experiments.date.methods import BY_LOSS
+from experiments.date.plan import PARTS, Cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,8 +18,13 @@ def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
     """Yield file name and figure of what has runs to show."""
     if any(made.lipschitz().values()):
         yield "date_lipschitz.png", _lipschitz(made)
-    if any(made.judged(cell) for part in PARTS.values() for cell in part):
+    if _shown(made):
         yield "date.png", _errors(made)
+
+
+def _shown(made: Measured) -> list[Cell]:
+    cells = [cell for part in PARTS.values() for cell in part if cell.task not in BY_LOSS]
+    return [cell for cell in cells if made.judged(cell)]
 
 
 def _lipschitz(made: Measured) -> "Figure":
@@ -52,8 +58,8 @@ def _line(axes: "Axes", found: dict) -> None:
 
 
 def _errors(made: Measured) -> "Figure":
-    """Test errors of the judged runs, a line for each cell."""
-    cells = [cell for part in PARTS.values() for cell in part if made.judged(cell)]
+    """Test errors of the judged runs, a line for each cell that is judged by them."""
+    cells = _shown(made)
     with new_figure(8, 1 + 0.35 * len(cells)) as figure:
         axes = figure.subplots()
         for place, cell in enumerate(cells):

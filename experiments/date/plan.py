@@ -21,7 +21,8 @@ NEEDLE = (-1, 0, 1)
 """Steps by which they are off the best."""
 
 ErrorOf = Callable[[str], float | None]
-"""Final validation error of a run by its name, infinite without a finite loss; None: not run."""
+"""Final validation error (loss: BY_LOSS) of a run by its name, infinite without a finite loss;
+None: not run."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,12 @@ PARTS: dict[str, tuple[Cell, ...]] = {
         Cell("backwards", "adam"),
         Cell("backwards", "date", is_large=False),
         Cell("backwards", "adam", is_large=False),
+    ),
+    "words": (
+        Cell("words", "date"),
+        Cell("words", "adam"),
+        Cell("words", "date", is_large=False),
+        Cell("words", "adam", is_large=False),
     ),
     "toggles": tuple(Cell("lenet", f"rmsprop-{toggle}") for toggle in TOGGLES),
     "solvers": tuple(
@@ -163,7 +170,7 @@ def base(
         seed=seed,
         gossip=Averaging(learners=1, topology="complete", backend="stacked"),
         data=Data(dataset=task.dataset, batch_size=batch, validation=validation),
-        model=Model(model=task.model),
+        model=Model(model=task.model, model_options=task.options),
         rate=rate,
         monitoring=monitoring,
     )

@@ -11,6 +11,7 @@ from experiments.common import kept, tables
 from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.date import lipschitz, plan
+from experiments.date.methods import BY_LOSS
 from experiments.date.plan import LIPSCHITZ, PARTS, STUDY, ErrorOf
 from experiments.date.size import Study, study
 from gossip.compare import metrics
@@ -28,7 +29,7 @@ class Row:
 
     key: str
     task: str
-    """lenet, lstm or lipschitz."""
+    """One of METHODS, or lipschitz."""
     method: str
     batch: int
     lr: float
@@ -39,6 +40,8 @@ class Row:
     verdict: str
     validation_error: float = math.nan
     test_error: float = math.nan
+    validation_loss: float = math.nan
+    test_loss: float = math.nan
     train_loss: float = math.nan
     peak_lipschitz: float = math.nan
     """Largest running median of L(x, g)."""
@@ -52,6 +55,11 @@ class Row:
     seconds: float = math.nan
     """Wall time of the run, evaluation included, on one thread."""
     versions: str = ""
+
+    @property
+    def tunes(self) -> float:
+        """What a trial is compared by: the error, or loss, on the samples held out."""
+        return self.validation_loss if self.task in BY_LOSS else self.validation_error
 
 
 def names(size: Study, error: ErrorOf) -> list[str]:
@@ -74,10 +82,9 @@ def errors(scale: Scale) -> ErrorOf:
 
 
 def known(rows: Mapping[str, Row]) -> ErrorOf:
-    """The validation errors of rows, by name; infinite without a finite loss."""
+    """The validation errors, or losses, of rows, by name; infinite without a finite loss."""
     return {
-        key: row.validation_error if math.isfinite(row.train_loss) else math.inf
-        for key, row in rows.items()
+        key: row.tunes if math.isfinite(row.train_loss) else math.inf for key, row in rows.items()
     }.get
 
 
@@ -100,6 +107,8 @@ def row_of(run: Run) -> Row:
         verdict=run.verdict,
         validation_error=metrics.last_error(run, metrics.VALIDATION),
         test_error=metrics.last_error(run, metrics.TEST),
+        validation_loss=metrics.last_error(run, "validation_loss"),
+        test_loss=metrics.last_error(run, "test_loss"),
         train_loss=run.number("train_loss"),
         **peak_of(run.column("epoch"), run.column("lipschitz")),
         **_ratios(run),

@@ -23,6 +23,8 @@ class Task:
     """w_0, the baseline's warm-up, in epochs."""
     evaluations: int
     """Approximate number of a run's."""
+    options: tuple[str, ...] = ()
+    """Of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,11 @@ class Study:
         largest=4096, warmup=0.075, evaluations=5,
     )  # fmt: skip
     """A toy in place of GNMT. w_0 as above."""
+    words: Task = Task(
+        dataset="brown-2k", model="word-lstm", options=("width=64",), samples=47_029, epochs=4.0,
+        baseline=20, largest=640, warmup=0.025, evaluations=4,
+    )  # fmt: skip
+    """In place of PTB, at its batches. w_0 as above."""
     lipschitz: Lipschitz = Lipschitz()
     further: int = 4
     """Rates by which a grid may grow at either end."""
@@ -79,7 +86,8 @@ class Study:
 
     def task(self, name: str) -> Task:
         """A task by its name in `experiments.date.methods`."""
-        return {"lenet": self.lenet, "lstm": self.lstm, "backwards": self.backwards}[name]
+        tasks = {"lenet": self.lenet, "lstm": self.lstm, "backwards": self.backwards}
+        return (tasks | {"words": self.words})[name]
 
 
 FULL = Study()
@@ -95,6 +103,10 @@ SMOKE = Study(
         warmup=0.1, evaluations=2,
     ),
     backwards=Task(
+        dataset="digits", model="lstm", samples=1_337, epochs=0.5, baseline=64, largest=256,
+        warmup=0.1, evaluations=2,
+    ),
+    words=Task(
         dataset="digits", model="lstm", samples=1_337, epochs=0.5, baseline=64, largest=256,
         warmup=0.1, evaluations=2,
     ),

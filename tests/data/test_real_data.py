@@ -6,7 +6,7 @@ import pytest
 from gossip.data import DATASETS, UnavailableError, cache, fetch, load, splits
 
 HISTOGRAM = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-TOKENS = {"brown": 10_000, "brown-bytes": 123, "brown-backwards": 27}
+TOKENS = {"brown": 10_000, "brown-2k": 2_000, "brown-bytes": 123, "brown-backwards": 27}
 """Number of ids."""
 NOT_PIXELS = ("diabetes", "phone-speech")
 """Which have tests of their own."""

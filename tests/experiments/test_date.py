@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,33 @@ def test_without_loss_is_within_a_fifth_of_a_point(ours: float, lost: int, word:
     assert verdict is not None
     assert verdict[0] == word
     assert claim.measured(Measured(FULL, made[:-1])) is None
+
+
+@pytest.mark.parametrize(("ours", "word"), [(4.0, "yes"), (4.045, "open"), (4.1, "no")])
+def test_words_are_tuned_and_judged_by_the_loss(ours: float, word: str) -> None:
+    large, small = Cell("words", "date"), Cell("words", "date", is_large=False)
+    assert large.tuned_at == small
+
+    def of_losses(cell: Cell, loss: float) -> list[Row]:
+        """Errors tell the other way: nothing looks at them."""
+        made = cell_rows(cell, about(9 - loss))
+        seeds = {s: loss + 4e-3 * i for i, s in enumerate(FULL.seeds)} | {FULL.tuning_seed: 0.0}
+        return [
+            replace(r, test_loss=seeds[r.seed], validation_loss=r.validation_error,
+                    validation_error=-r.validation_error)
+            for r in made
+        ]  # fmt: skip
+
+    made = [*of_losses(small, 4.0), *of_losses(large, ours)]
+    claim = next(c for c in claims.CLAIMS if "word LSTM" in c.statement)
+    verdict = claim.measured(Measured(FULL, made))
+    assert verdict is not None
+    assert verdict[0] == word
+    assert verdict[1].endswith("% of perplexity")
+    rows_of_small = Measured(FULL, made).judged(small)
+    assert groups.shown("words", groups.points(rows_of_small[0])) == pytest.approx(math.exp(4.0))
+    lost = replace(rows_of_small[0], train_loss=math.nan)
+    assert groups.shown("words", groups.points(lost)) == pytest.approx(2_000)
 
 
 @pytest.mark.parametrize(
