@@ -1,9 +1,12 @@
 """What holds for all tests."""
 
 import gc
+import getpass
 import os
 import signal
+import tempfile
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 # One thread: the tests' matrices are small, and the machine may be shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,8 +23,10 @@ from tests.start import with_start
 
 # Programs that tests start with no PYTHONPATH of their own. Workers of xdist inherit it.
 os.environ |= with_start(os.environ)
-if "PYTEST_XDIST_WORKER" in os.environ:  # forked itself, see `tests.parts`, and its tests choose
-    os.environ.pop(FORKED, None)
+# The graphs that torch's compiler keeps are written for the vectors of one kind of CPU.
+if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
+    kept = f"torchinductor-{getpass.getuser()}-{capability}"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(tempfile.gettempdir(), kept)))
 
 # What is imported and collected stays: to look through it for garbage takes a tenth of its time.
 gc.disable()
@@ -31,9 +36,11 @@ settings.register_profile("gossip", deadline=None)
 settings.load_profile("gossip")
 
 
-def pytest_configure():
+def pytest_configure(config):
     """Let programs that tests start hear Ctrl-C, also where a script's background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not config.getoption("numprocesses", None):  # no workers: tests choose what is forked
+        os.environ.pop(FORKED, None)
 
 
 def pytest_collection_finish():

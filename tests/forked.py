@@ -73,6 +73,8 @@ def take_place(order: Order) -> None:
     _die_with_parent()
     os.setpgrp()  # Ctrl-C comes by who stands in
     os.nice(max(0, order.niceness - os.nice(0)))
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # else all that are forked draw the same
     os.environ.clear()
     os.environ.update(order.environment)
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for file in order.files]

@@ -39,7 +39,6 @@ def imports() -> None:
     import matplotlib.style
     import pyarrow.compute
     import torch
-    import typeguard
     from torch.distributed import fsdp
 
     from gossip import run  # not Gossip: it asks under which launcher it is imported
@@ -51,7 +50,7 @@ def imports() -> None:
 
     folder.provenance()
     torch.optim.SGD([torch.zeros(1)])  # imports much on its own
-    theirs = (hypothesis, matplotlib, pyarrow, typeguard, fsdp)
+    theirs = (hypothesis, matplotlib, pyarrow, fsdp)
     assert all((*theirs, run, gloo, figures, fits, problems, cases))
 
 
@@ -96,12 +95,16 @@ def forking(what: str = "programs") -> Generator[None]:
 
 @contextmanager
 def said(name: str, value: str) -> Generator[None]:
-    """A variable of the environment, which is not there before and after."""
+    """A variable of the environment, which is what it was before and after."""
+    before = os.environ.get(name)
     os.environ[name] = value
     try:
         yield
     finally:
-        del os.environ[name]
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def spent_at(nurseries: str | Path, prefix: str | Path = sys.prefix) -> Path:

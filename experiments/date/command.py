@@ -1,4 +1,4 @@
-"""The DATE paper's study (You et al., SC 2019): large batches on LeNet and an LSTM, at its lengths.
+"""The DATE paper's study (You et al., SC 2019): large batches on LeNet and LSTMs.
 
 LEGW with square-root scaling, its decay and its layer ratio against a manual schedule and against
 tuned rivals; LARS's sensitivity to its rate; local Lipschitz constants; layer ratios.

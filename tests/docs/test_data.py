@@ -9,7 +9,7 @@ from tests.docs import pages
 
 PAGE = (pages.ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 ON = {"MNIST": ((28, 28), 10), "CIFAR-10": ((3, 32, 32), 10), "phone-speech": ((21, 24), 839)}
-ON |= {"Brown": ((20,), 10_000), "Brown's bytes": ((64,), 123)}
+ON |= {"Brown": ((20,), 10_000), "Brown's bytes": ((64,), 123), "Brown backwards": ((12,), 27)}
 """Shape of a sample and number of classes."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from experiments.common.scale import smoke
 from experiments.date import claims, command, groups, lipschitz, page, plan, rows
@@ -17,6 +18,8 @@ from experiments.date.rows import Row
 from experiments.date.size import FULL, SMOKE, Study
 from gossip.config import Config
 from gossip.config.presets import PRESETS
+from gossip.data import DATASETS
+from gossip.models import MODELS
 from gossip.rates import Span
 from gossip.study.rate_rule import budget, rule
 from gossip.task.layers import Layer
@@ -141,6 +144,16 @@ def test_without_loss_is_within_a_fifth_of_a_point(ours: float, lost: int, word:
     assert claim.measured(Measured(FULL, made[:-1])) is None
 
 
+@pytest.mark.parametrize("task", METHODS)
+def test_a_task_has_a_model_that_takes_its_options_and_an_error_of_guessing(task: str) -> None:
+    chosen, source = FULL.task(task), DATASETS[FULL.task(task).dataset]
+    assert chosen.samples == source.num_train - FULL.validation
+    options = {key: int(value) for key, _, value in (o.partition("=") for o in chosen.options)}
+    with torch.device("meta"):
+        assert MODELS[chosen.model](source.input_shape, 10, **options)
+    assert task in groups.GUESSING
+
+
 @pytest.mark.parametrize(("ours", "word"), [(4.0, "yes"), (4.045, "open"), (4.1, "no")])
 def test_words_are_tuned_and_judged_by_the_loss(ours: float, word: str) -> None:
     large, small = Cell("words", "date"), Cell("words", "date", is_large=False)
@@ -161,11 +174,13 @@ def test_words_are_tuned_and_judged_by_the_loss(ours: float, word: str) -> None:
     verdict = claim.measured(Measured(FULL, made))
     assert verdict is not None
     assert verdict[0] == word
-    assert verdict[1].endswith("% of perplexity")
+    assert verdict[1].endswith("points of ln(perplexity)")
     rows_of_small = Measured(FULL, made).judged(small)
     assert groups.shown("words", groups.points(rows_of_small[0])) == pytest.approx(math.exp(4.0))
-    lost = replace(rows_of_small[0], train_loss=math.nan)
-    assert groups.shown("words", groups.points(lost)) == pytest.approx(2_000)
+    for change in ({"train_loss": math.nan}, {"test_loss": 800.0}):  # exp(800) is no float
+        lost = replace(rows_of_small[0], **change)
+        assert groups.shown("words", groups.points(lost)) == pytest.approx(2_000)
+    assert groups.shown("words", 100 * 800.0) == pytest.approx(2_000)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +258,9 @@ def test_runs_are_made_shown_and_gone_on_with(tmp_path: Path) -> None:
     made = page.measured(scale)
     assert not [line for line in page.missing(made) if line.startswith(parts)]
     assert all(math.isfinite(r.peak_epoch) for r in made.rows if r.task == LIPSCHITZ)
+    assert all(
+        math.isfinite(r.validation_loss + r.test_loss) for r in made.rows if r.task == "lenet"
+    )
     verdicts = {claim.statement: claim.measured(made) for claim in claims.CLAIMS}
     for words in ("DATE on RMSProp", "The local", "... in proportion", "LARS's", "Layer ratios"):
         assert [v for said, v in verdicts.items() if said.startswith(words)] != [None], words
