@@ -1,12 +1,11 @@
 """Processes that are forked from one that has imported everything.
 
-Until a small run is there, most of its time has gone into the import of torch. In place of a
-process of a job mpirun starts a `tests.stand_in`; that hands its environment and its open files
-(its output, its connection to mpirun) to a process forked here, and ends as that one does; whoever
-kills it kills both. What is forked has not seen MPI yet. It differs from what mpirun starts in its
-parent, in that all processes of a job order their sets alike, and in that nothing that is read
-while torch is imported is read from the job's environment; so some jobs of each kind are started as
-usual.
+Until a small run is there, most of its time has gone into the import of torch. In its place there
+is a `tests.stand_in`; that hands its environment and its open files (its output, its connection to
+mpirun) to a process forked here, and ends as that one does; whoever kills it kills both. What is
+forked has not seen MPI yet. It differs from what is started in that all processes of a job order
+their sets alike, and in that nothing that is read while torch is imported is read from the job's
+environment; so some jobs of each kind are started as usual.
 """
 
 import contextlib

@@ -40,9 +40,9 @@ def differs(ours: Cell, theirs: Cell, criterion: Criterion) -> Callable[[Measure
 
     def measured(made: Measured) -> Verdict:
         found = made.difference(ours, theirs)
-        return (
-            None if found is None else (criterion.verdict(found), f"{found:+.2f} {unit(ours.task)}")
-        )
+        if found is None:
+            return None
+        return criterion.verdict(found), f"{found:+.2f} {unit(ours.task)}"
 
     return measured
 

@@ -110,15 +110,12 @@ LSTM = {
 """Rivals have constant rates, tuned at every batch."""
 
 BACKWARDS = {
-    "date": Method("momentum", "date", rates=(0.015, 0.03, 0.06)),
+    "date": LSTM["date"],
     "adam": Method("adam", "constant", rates=(1e-3, 2e-3, 4e-3), largest=(2e-3, 4e-3, 8e-3)),
 }
 """The same two on the sequence-to-sequence toy."""
 
-WORDS = {
-    "date": Method("momentum", "date", rates=(0.015, 0.03, 0.06)),
-    "adam": Method("adam", "constant", rates=(5e-4, 1e-3, 2e-3), largest=(2e-3, 4e-3, 8e-3)),
-}
+WORDS = {name: LSTM[name] for name in ("date", "adam")}
 """... and on words, where both are tuned and judged by the loss, the logarithm of perplexity."""
 
 BY_LOSS = ("words",)

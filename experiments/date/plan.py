@@ -57,6 +57,15 @@ class Cell:
         return size.needle_seeds if self.method == "lars" else size.seeds
 
 
+def _against_adam(task: str) -> tuple[Cell, ...]:
+    """DATE and Adam on a task, at both batches."""
+    return tuple(
+        Cell(task, method, is_large=is_large)
+        for is_large in (True, False)
+        for method in ("date", "adam")
+    )
+
+
 LIPSCHITZ = "lipschitz"
 PARTS: dict[str, tuple[Cell, ...]] = {
     LIPSCHITZ: (),
@@ -71,24 +80,9 @@ PARTS: dict[str, tuple[Cell, ...]] = {
         Cell("lenet", "momentum-manual", is_large=False),
         Cell("lenet", "momentum-manual"),
     ),
-    "lstm": (
-        Cell("lstm", "date"),
-        Cell("lstm", "adam"),
-        Cell("lstm", "date", is_large=False),
-        Cell("lstm", "adam", is_large=False),
-    ),
-    "backwards": (
-        Cell("backwards", "date"),
-        Cell("backwards", "adam"),
-        Cell("backwards", "date", is_large=False),
-        Cell("backwards", "adam", is_large=False),
-    ),
-    "words": (
-        Cell("words", "date"),
-        Cell("words", "adam"),
-        Cell("words", "date", is_large=False),
-        Cell("words", "adam", is_large=False),
-    ),
+    "lstm": _against_adam("lstm"),
+    "backwards": _against_adam("backwards"),
+    "words": _against_adam("words"),
     "toggles": tuple(Cell("lenet", f"rmsprop-{toggle}") for toggle in TOGGLES),
     "solvers": tuple(
         Cell("lstm", name) for name in METHODS["lstm"] if name not in ("date", "adam")

@@ -86,11 +86,21 @@ class Study:
 
     def task(self, name: str) -> Task:
         """A task by its name in `experiments.date.methods`."""
-        tasks = {"lenet": self.lenet, "lstm": self.lstm, "backwards": self.backwards}
-        return (tasks | {"words": self.words})[name]
+        return {
+            "lenet": self.lenet,
+            "lstm": self.lstm,
+            "backwards": self.backwards,
+            "words": self.words,
+        }[name]
 
 
 FULL = Study()
+
+_TOKENS = Task(
+    dataset="digits", model="lstm", samples=1_337, epochs=0.5, baseline=64, largest=256, warmup=0.1,
+    evaluations=2,
+)  # fmt: skip
+"""What stands for tokens, which are to be fetched, where the code is tried."""
 
 SMOKE = Study(
     validation=100,
@@ -102,14 +112,8 @@ SMOKE = Study(
         dataset="digits", model="lstm", samples=1_337, epochs=1.0, baseline=64, largest=256,
         warmup=0.1, evaluations=2,
     ),
-    backwards=Task(
-        dataset="digits", model="lstm", samples=1_337, epochs=0.5, baseline=64, largest=256,
-        warmup=0.1, evaluations=2,
-    ),
-    words=Task(
-        dataset="digits", model="lstm", samples=1_337, epochs=0.5, baseline=64, largest=256,
-        warmup=0.1, evaluations=2,
-    ),
+    backwards=_TOKENS,
+    words=_TOKENS,
     lipschitz=Lipschitz(
         cells=((64, 1.0, 4), (256, 1.0, 1)), baseline=64, probe=50, samples=1_437, seeds=(620, 621)
     ),

@@ -110,10 +110,9 @@ def backwards(documents: list[bytes], steps: int = LETTERS) -> Arrays:
     Raises:
         CorruptDataError: a document is not what it should be.
     """
-    found: set[str] = set()
-    for document, name in zip(documents, DOCUMENTS, strict=False):
-        found.update(words(document, name))
-    chosen = sorted(w for w in found if w.isalpha() and w.isascii() and 2 <= len(w) <= steps)
+    pairs = zip(documents, DOCUMENTS, strict=False)
+    found = {word for document, name in pairs for word in words(document, name)}
+    chosen = sorted(w for w in found if w.isalpha() and 2 <= len(w) <= steps)
     inputs = np.array([list(word.rjust(steps, "`").encode()) for word in chosen], np.int32)
     inputs -= ord("`")  # the character before a
     labels = inputs[:, ::-1].astype(np.int64)
