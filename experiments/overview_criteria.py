@@ -1,6 +1,6 @@
 """Criteria of the studies by name, and what the rows that are there say of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from experiments.account import claims as account
 from experiments.account.groups import Measured as Account
@@ -81,15 +81,15 @@ def _survives(
         if cell >= len(cells):  # a smoke test has one task
             return None
         made = cells[cell]
-        judged = criterion(first, second)(made)
-        counts = [[row.survived for row in made.arm(arm)] for arm in (first, second)]
-        if judged is not None or not all(counts):
-            return judged
-        (a, m), (b, n) = ((sum(found), len(found)) for found in counts)
-        wanted = len(made.size.seeds)
-        return "open", f"so far {a} of {m} against {b} of {n}; judged at {wanted} each"
+        return _or_begun(criterion(first, second)(made), made.arm(first))
 
     return verdict
+
+
+def _or_begun(found: Verdict, rows: Sequence[object]) -> Verdict:
+    """A verdict, or that there are runs by now, if there are."""
+    begun = ("open", "begun; judged when all runs it is about are there")
+    return found or (begun if rows else None)
 
 
 def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
@@ -99,8 +99,7 @@ def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
 
     def verdict(scale: Scale) -> Verdict:
         made = fight_page.measured(scale)
-        so_far = ("open", "begun; judged when all runs it is about are there")
-        return claim.measured(made) or (so_far if made.rows else None)
+        return _or_begun(claim.measured(made), made.rows)
 
     return verdict
 
@@ -111,8 +110,7 @@ def by_lena(statement: str) -> Callable[[Scale], Verdict]:
 
     def verdict(scale: Scale) -> Verdict:
         made = lena_section.measured(scale)
-        so_far = ("open", f"{len(made.rows)} runs so far; judged when all it is about are there")
-        return claim.measured(made) or (so_far if made.rows else None)
+        return _or_begun(claim.measured(made), made.rows)
 
     return verdict
 
@@ -134,8 +132,7 @@ def by_nets(beginning: str, name: str | None = None) -> Callable[[Scale], Verdic
         about = [task for task in made.size.tasks if task.name == name]
         claims = nets.of_task(about[0]) if about else nets.together(made.size)
         (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
-        so_far = ("open", "begun; judged when all runs it is about are there")
-        return claim.measured(made) or (so_far if made.rows else None)
+        return _or_begun(claim.measured(made), made.rows)
 
     return verdict
 
@@ -146,7 +143,6 @@ def by_smoothness(beginning: str) -> Callable[[Scale], Verdict]:
 
     def verdict(scale: Scale) -> Verdict:
         made = smoothness_page.measured(scale)
-        so_far = ("open", "begun; judged when all runs it is about are there")
-        return claim.measured(made) or (so_far if made.rows else None)
+        return _or_begun(claim.measured(made), made.rows)
 
     return verdict

@@ -8,9 +8,8 @@ import numpy as np
 from experiments.account.plan import STUDY, account_key
 from experiments.account.size import study
 from experiments.common import tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
-from gossip.report import load_runs
-from gossip.runs import sweep
 
 TABLE = "account_courses.csv"
 COLUMNS = (
@@ -39,17 +38,13 @@ class Courses:
 
 def write(scale: Scale) -> None:
     """Write the measured steps of the finished runs, if there are any."""
-    size, folder = study(scale), scale.runs / STUDY
-    there = {path.name for path in sweep.finished(folder)}
+    seeds = {account_key(seed): seed for seed in study(scale).seeds}
     lines = []
-    for seed in size.seeds:
-        if account_key(seed) not in there:
-            continue
-        (run,) = load_runs([folder / account_key(seed)])
+    for key, run in finished(scale.runs / STUDY, seeds).items():
         columns = {name: run.column(name) for name in ("step", *COLUMNS)}
         for i in np.flatnonzero(np.isfinite(columns["sigma_w2"])):
             values = {name: float(columns[name][i]) for name in COLUMNS}
-            lines.append({"seed": seed, "step": int(columns["step"][i])} | values)
+            lines.append({"seed": seeds[key], "step": int(columns["step"][i])} | values)
     if lines:
         tables.write(lines, scale.results / TABLE)
 

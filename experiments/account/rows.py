@@ -3,15 +3,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from experiments.account.measures import account_measures, late_spread
 from experiments.account.plan import PARTS, STUDY, account_key, runs, spread_key
 from experiments.account.size import Size, study
 from experiments.common import kept, tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
-from gossip.report import Run, load_runs
-from gossip.runs import sweep
+from gossip.report import Run
 
 TABLE = "account.csv"
 
@@ -64,21 +65,18 @@ class Row:
 
 def load(scale: Scale) -> list[Row]:
     """The finished runs, in the order of the plan, with the kept rows."""
-    size, folder = study(scale), scale.runs / STUDY
-    there = {path.name for path in sweep.finished(folder)}
-    made = [
-        _row(run, "account", seed, size.alpha, "complete", account_measures(run, size))
+    size, made = study(scale), finished(scale.runs / STUDY)
+    rows = [
+        _row(made[key], "account", seed, size.alpha, "complete", account_measures(made[key], size))
         for seed in size.seeds
-        for run in _found(folder, account_key(seed), there)
+        if (key := account_key(seed)) in made
     ]
-    for alpha in size.spread_alphas:
-        for topology in size.topologies:
-            for seed in size.spread_seeds:
-                for run in _found(folder, spread_key(alpha, topology, seed), there):
-                    measured = {"sigma_w2": late_spread(run, size)}
-                    made.append(_row(run, "spread", seed, alpha, topology, measured))
+    for alpha, topology, seed in product(size.spread_alphas, size.topologies, size.spread_seeds):
+        if (key := spread_key(alpha, topology, seed)) in made:
+            measured = {"sigma_w2": late_spread(made[key], size)}
+            rows.append(_row(made[key], "spread", seed, alpha, topology, measured))
     order = [name for part in PARTS for name in runs(part, size)]
-    return kept.merged(made, read(scale), order)
+    return kept.merged(rows, read(scale), order)
 
 
 def write(rows: Sequence[Row], results: Path) -> None:
@@ -91,10 +89,6 @@ def read(scale: Scale) -> list[Row]:
     size = study(scale)
     steps = {"account": size.steps, "spread": size.spread_steps}
     return kept.of_plan(tables.typed(scale.results / TABLE, Row), lambda row: steps[row.part])
-
-
-def _found(folder: Path, key: str, there: set[str]) -> list[Run]:
-    return load_runs([folder / key]) if key in there else []
 
 
 def _row(

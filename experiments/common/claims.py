@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVarTuple
 
 from experiments.common.markdown import table_row
-from experiments.common.statistics import Word
+from experiments.common.statistics import Criterion, Word, share_difference
 
 Measured = TypeVarTuple("Measured")
 """Types of the arguments that a study's criteria are evaluated on: its rows, and its size."""
@@ -13,6 +13,9 @@ Measured = TypeVarTuple("Measured")
 Verdict = tuple[bool | Word, str] | None
 """Whether the criterion is met, or that it is open, and the numbers that decide it; None while runs
 are missing."""
+
+Counts = tuple[int, int]
+"""How many of how many runs survived."""
 
 REPRODUCES = """\
 | the paper | criterion | measured | reproduces |
@@ -34,6 +37,17 @@ class Claim(Generic[*Measured]):
     criterion: str
     measured: Callable[[*Measured], Verdict]
     """Evaluates the criterion."""
+
+
+def of_survival(first: Counts | None, second: Counts | None, criterion: Criterion) -> Verdict:
+    """Of the share of runs that survive, of the first less that of the second; unpaired.
+
+    Near the edge of stability a seed controls nothing. None while counts are.
+    """
+    if first is None or second is None:
+        return None
+    (a, m), (b, n), found = first, second, share_difference(first, second)
+    return criterion.verdict(found), f"{a}/{m} - {b}/{n}: {found:+.2f}"
 
 
 def table(head: str, claims: Sequence[Claim[*Measured]], *given: *Measured) -> str:

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from experiments.common import tables
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from gossip.loop.verdict import CONSTANT_PREDICTOR_BAND
-from gossip.report import Run, load_runs
+from gossip.report import Run
 from gossip.report.series import alpha_ratio, first_not_finite
-from gossip.runs import sweep
 
 LN_CLASSES = math.log(10)
 """Loss of the constant predictor; all data sets here have ten classes."""
@@ -90,8 +90,8 @@ class Result:
 
 def load(scale: Scale, study: str) -> list[Result]:
     """The finished runs of a study; none if there is none."""
-    folders = sweep.finished(scale.runs / study)
-    return [Result(row_of(run, study, scale), run) for run in load_runs(folders)]
+    made = finished(scale.runs / study).values()
+    return [Result(row_of(run, study, scale), run) for run in made]
 
 
 def row_of(run: Run, study: str, scale: Scale) -> Row:

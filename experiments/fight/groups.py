@@ -7,7 +7,7 @@ from experiments.common import statistics, survival
 from experiments.common.statistics import Estimate
 from experiments.fight import doubling
 from experiments.fight.methods import METHODS
-from experiments.fight.plan import EDGE, ErrorOf, at_edge, chosen, fight, key
+from experiments.fight.plan import EDGE, ErrorOf, chosen, error_at, fight, grid, key
 from experiments.fight.rows import Row, known
 from experiments.fight.size import Cell, Size
 from gossip.errors import UserError
@@ -65,9 +65,10 @@ class Measured:
         wanted = {key(cell, method, best, seed) for seed in self.size.seeds}
         return [row for row in self.rows if row.key in wanted]
 
-    def is_at_edge(self, cell: Cell, method: str) -> bool:
+    def is_at_end(self, cell: Cell, method: str) -> bool:
         """Whether the chosen rate is at an end of the grid, however far that has grown."""
-        return at_edge(cell, method, self.size, self.error)
+        of = error_at(cell, method, self.size, self.error)
+        return grid(cell, self.size).is_at_end(of)
 
     def contrast(self, terms: Sequence[Term]) -> Contrast | None:
         """Of the terms; None while one of them has runs to come.
@@ -101,8 +102,13 @@ class Measured:
     def left(self, cell: Cell) -> int:
         """How many runs of a cell are to come, were no grid to grow any more."""
         wanted = set(fight(cell, self.size, self.error)) - {row.key for row in self.rows}
-        open_ones = [m for m in METHODS if chosen(cell, m, self.size, self.error) is None]
-        return len(wanted) + len(open_ones) * len(self.size.seeds)
+        to_name = [method for method in METHODS if not self._is_tuned(cell, method)]
+        return len(wanted) + len(to_name) * len(self.size.seeds)
+
+    def _is_tuned(self, cell: Cell, method: str) -> bool:
+        """Whether its trials chose a rate, or found that none trains."""
+        of, rates = error_at(cell, method, self.size, self.error), grid(cell, self.size)
+        return rates.chosen(of) is not None or rates.is_lost(of)
 
     def count(self, part: str) -> int:
         """How many runs of a part there are."""

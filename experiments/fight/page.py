@@ -201,11 +201,11 @@ def _methods(made: Measured, cell: Cell) -> str:
     lines = []
     for name, method in METHODS.items():
         best, found = chosen(cell, name, made.size, made.error), made.tuned(cell, name)
-        is_edge = best is not None and made.is_at_edge(cell, name)
+        is_end = best is not None and made.is_at_end(cell, name)
         lines.append(
             [
                 method.label,
-                "-" if best is None else f"{best:g}" + (" (end of the grid)" if is_edge else ""),
+                "-" if best is None else f"{best:g}" + (" (end of the grid)" if is_end else ""),
                 f"{sum(row.survived for row in found)} of {len(found)}" if found else "-",
                 mean([100 * row.test_error for row in found if row.survived]),
                 mean([row.train_loss for row in found if row.survived], ".3f"),

@@ -1,8 +1,8 @@
 """The plan names every run: the edge; trials on a seed that is not judged, then judged seeds."""
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
+from experiments.common.tuning import ErrorAt, Grid
 from experiments.fight import doubling
 from experiments.fight.methods import COMPLETE, METHODS, SSGD
 from experiments.fight.size import Cell, Size
@@ -67,43 +67,24 @@ def names(size: Size, error: ErrorOf) -> list[str]:
     return [*edge(size), *cells, *doubling.runs(size)]
 
 
-def tried(cell: Cell, method: str, size: Size, error: ErrorOf) -> tuple[float, ...]:
-    """The grid, grown by a factor of two at an end as long as the best of it is there.
+def grid(cell: Cell, size: Size) -> Grid:
+    """The rates that every method of a cell is tried with at first."""
+    return Grid(size.grid(cell), size.further)
 
-    It ends where the error rises on both sides of the best, or `size.further` rates on.
-    """
-    rates = size.grid(cell)
-    lowest, highest = rates[0] / 2**size.further, rates[-1] * 2**size.further
-    while (i := _best(cell, method, rates, size, error)) is not None:
-        if i == 0 and rates[0] > lowest:
-            rates = (rates[0] / 2, *rates)
-        elif i == len(rates) - 1 and rates[-1] < highest:
-            rates = (*rates, rates[-1] * 2)
-        else:
-            break
-    return rates
+
+def error_at(cell: Cell, method: str, size: Size, error: ErrorOf) -> ErrorAt:
+    """Of the trials that choose a method's rate."""
+    return lambda alpha: error(key(cell, method, alpha, size.tuning_seed))
+
+
+def tried(cell: Cell, method: str, size: Size, error: ErrorOf) -> tuple[float, ...]:
+    """The rates of a method's trials, those to come as well."""
+    return grid(cell, size).tried(error_at(cell, method, size, error))
 
 
 def chosen(cell: Cell, method: str, size: Size, error: ErrorOf) -> float | None:
     """The rate with the lowest validation error; None as long as a trial is missing."""
-    rates = tried(cell, method, size, error)
-    best = _best(cell, method, rates, size, error)
-    return None if best is None else rates[best]
-
-
-def at_edge(cell: Cell, method: str, size: Size, error: ErrorOf) -> bool:
-    """Whether the best rate is the least or the largest that was tried."""
-    rates = tried(cell, method, size, error)
-    return chosen(cell, method, size, error) in (rates[0], rates[-1])
-
-
-def _best(
-    cell: Cell, method: str, rates: Iterable[float], size: Size, error: ErrorOf
-) -> int | None:
-    """The place of the first rate with the lowest error; None as long as one is missing."""
-    found = [error(key(cell, method, alpha, size.tuning_seed)) for alpha in rates]
-    known = [math.inf if math.isnan(each) else each for each in found if each is not None]
-    return known.index(min(known)) if len(known) == len(found) else None
+    return grid(cell, size).chosen(error_at(cell, method, size, error))
 
 
 def edge_config(method: str, alpha: float, seed: int, size: Size) -> Config:

@@ -6,7 +6,7 @@ not corrected for being many.
 
 from collections.abc import Callable
 
-from experiments.common.claims import Claim, Verdict
+from experiments.common.claims import Claim, Verdict, of_survival
 from experiments.common.statistics import Criterion
 from experiments.language.groups import Measured
 from experiments.language.plan import DPSGD, SSGD
@@ -20,7 +20,8 @@ def survives_more(place: int) -> Callable[[Measured], Verdict]:
 
     def measured(made: Measured) -> Verdict:
         warmup = made.size.warmups[place]
-        return _survival(made, (DPSGD, warmup), (SSGD, warmup), Criterion(low=0.0))
+        counts = made.counts(DPSGD, warmup), made.counts(SSGD, warmup)
+        return of_survival(*counts, Criterion(low=0.0))
 
     return measured
 
@@ -30,7 +31,8 @@ def shorter(arm: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
 
     def measured(made: Measured) -> Verdict:
         longest, *_, shortest = made.size.warmups
-        return _survival(made, (arm, shortest), (arm, longest), criterion)
+        counts = made.counts(arm, shortest), made.counts(arm, longest)
+        return of_survival(*counts, criterion)
 
     return measured
 
@@ -46,17 +48,6 @@ def best_is_better(place: int) -> Callable[[Measured], Verdict]:
         return Criterion(high=0.0).verdict(found), text
 
     return measured
-
-
-def _survival(
-    made: Measured, first: tuple[str, int], second: tuple[str, int], criterion: Criterion
-) -> Verdict:
-    found, counts = made.survival(first, second), [made.counts(*first), made.counts(*second)]
-    if found is None:
-        return None
-    (a, m), (b, n) = (count for count in counts if count)
-    text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
-    return criterion.verdict(found), text
 
 
 LENGTHS = ("longest", "middle", "shortest")

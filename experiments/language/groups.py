@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from experiments.common.statistics import Estimate, difference, share_difference
+from experiments.common.statistics import Estimate, difference
 from experiments.language.plan import Cell
 from experiments.language.rows import Row
 from experiments.language.size import Size
@@ -38,14 +38,6 @@ class Measured:
         if found is None:
             return None
         return sum(row.survived for rows in found for row in rows), sum(map(len, found))
-
-    def survival(self, first: tuple[str, int], second: tuple[str, int]) -> Estimate | None:
-        """Share of runs that survive, over all peaks, the first arm and warm-up less the second.
-
-        Both have the same peaks, so that where both are certain to live or die they are alike.
-        """
-        a, b = self.counts(*first), self.counts(*second)
-        return None if a is None or b is None else share_difference(a, b)
 
     def best(self, arm: str, warmup: int) -> list[float] | None:
         """Test losses at the peak that is best on the first seed, of the other seeds.

@@ -6,7 +6,7 @@ not corrected for being many.
 
 from collections.abc import Callable, Sequence
 
-from experiments.common.claims import Claim, Verdict
+from experiments.common.claims import Claim, Verdict, of_survival
 from experiments.common.statistics import Criterion
 from experiments.nets.groups import Group, Measured
 from experiments.nets.plan import DPSGD, ONE, SSGD, STAR
@@ -23,16 +23,10 @@ ABOVE, BELOW = Criterion(low=0.0), Criterion(high=0.0)
 
 
 def survives(first: Groups, second: Groups) -> Callable[[Measured], Verdict]:
-    """More runs of the first groups survive than of the second."""
+    """More runs of the first groups survive than of the second, whose nets and rates are alike."""
 
     def measured(made: Measured) -> Verdict:
-        sides = first(made.size), second(made.size)
-        found = made.survival(*sides)
-        if found is None:
-            return None
-        (a, m), (b, n) = (count for count in map(made.counts, sides) if count)
-        text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
-        return ABOVE.verdict(found), text
+        return of_survival(made.counts(first(made.size)), made.counts(second(made.size)), ABOVE)
 
     return measured
 

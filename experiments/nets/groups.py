@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from experiments.common.statistics import Estimate, contrast, share_difference
+from experiments.common.statistics import Estimate, contrast
 from experiments.nets.plan import ONE, STAR, Cell, Known, edge, pair, small, star
 from experiments.nets.rows import Row
 from experiments.nets.size import IMAGES, Size, Task
@@ -67,15 +67,6 @@ class Measured:
         found = [self.whole(group) for group in groups]
         rows = [row for each in found if each is not None for row in each]
         return None if None in found else (sum(row.survived for row in rows), len(rows))
-
-    def survival(self, first: Sequence[Group], second: Sequence[Group]) -> Estimate | None:
-        """Share of runs that survive, of the first groups less the second; unpaired.
-
-        Both have the same nets and rates, so that where both are certain to live or die they are
-        alike.
-        """
-        a, b = self.counts(first), self.counts(second)
-        return None if a is None or b is None else share_difference(a, b)
 
     def gain(self, first: Sequence[Group], second: Sequence[Group]) -> Contrast | None:
         """Mean over pairs of groups of the difference of their measures; unpaired.

@@ -7,7 +7,7 @@ corrected for being many.
 
 from collections.abc import Callable
 
-from experiments.common.claims import Claim, Verdict
+from experiments.common.claims import Claim, Verdict, of_survival
 from experiments.common.statistics import Criterion
 from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
 from experiments.noise.groups import Measured
@@ -27,16 +27,7 @@ def as_many(first: str, second: str) -> Callable[[Measured], Verdict]:
 
 
 def _judged(first: str, second: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
-    def measured(made: Measured) -> Verdict:
-        found = made.difference(first, second)
-        if found is None:
-            return None
-        counts = [made.counts(name) for name in (first, second)]
-        (a, m), (b, n) = (count for count in counts if count)
-        text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
-        return criterion.verdict(found), text
-
-    return measured
+    return lambda made: of_survival(made.counts(first), made.counts(second), criterion)
 
 
 def _rescues(name: str, statement: str) -> tuple[Claim[Measured], Claim[Measured]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from experiments.common.statistics import Estimate, share, share_difference
+from experiments.common.statistics import Estimate, share
 from experiments.noise.arms import ARMS
 from experiments.noise.rows import Row
 from experiments.noise.size import Cell, Size
@@ -41,8 +41,3 @@ class Measured:
     def judged(self) -> bool:
         """Whether an arm has all its runs: before that, nothing is drawn and nothing judged."""
         return any(self.survival(name) for name in ARMS)
-
-    def difference(self, first: str, second: str) -> Estimate | None:
-        """Survival of the first arm minus that of the second, unpaired: a seed controls nothing."""
-        a, b = self.counts(first), self.counts(second)
-        return None if a is None or b is None else share_difference(a, b)

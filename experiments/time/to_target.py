@@ -17,10 +17,11 @@ import tyro
 
 from experiments.common import tables
 from experiments.common.command import Options, guarded
+from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from experiments.time.size import RUNS, study
 from gossip.config import Averaging, Config, Data, Monitoring, Rate
-from gossip.report.runs import Run, load_runs
+from gossip.report.runs import Run
 from gossip.runs import sweep
 from topologies.terminal import lossy_output
 
@@ -86,10 +87,9 @@ def runs(scale: Scale) -> dict[str, Config]:
 
 def publish(scale: Scale) -> None:
     """Keep the errors of the finished runs, if there are any."""
-    folders = sweep.finished(scale.runs / FOLDER)
-    if folders:
-        made = [asdict(point) for run in load_runs(folders) for point in _points(run)]
-        tables.write(made, scale.results / RUNS)
+    made = finished(scale.runs / FOLDER).values()
+    if made:
+        tables.write([asdict(p) for run in made for p in _points(run)], scale.results / RUNS)
 
 
 def _points(run: Run) -> Iterator[Point]:

@@ -1,6 +1,5 @@
 """The fight: known answers first, its plan, its verdicts, and all of its code on a smoke test."""
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from experiments.common.statistics import Criterion
 from experiments.fight import claims, command, doubling, page, plan, rows
 from experiments.fight.groups import Measured
 from experiments.fight.methods import COMPLETE, GRAPHS, METHODS, SSGD
-from experiments.fight.plan import EDGE, FIGHT, chosen, fight, key, tried
+from experiments.fight.plan import EDGE, FIGHT, chosen, fight, key
 from experiments.fight.rows import Row
 from experiments.fight.size import FULL, SMOKE, Cell
 from gossip.errors import UserError
@@ -101,24 +100,6 @@ def errors(best: float, *, spread: float = 1.0) -> Callable[[str], float]:
         return 0.02 + spread * abs(math.log(alpha / best))
 
     return of
-
-
-@pytest.mark.parametrize(
-    ("best", "ends"),
-    [(0.4, (0.05, 1.6)), (0.03, (0.0125, 1.6)), (1.6, (0.05, 3.2)), (6.4, (0.05, 12.8))],
-)
-def test_a_grid_grows_until_the_error_rises_on_both_sides(best, ends):
-    found = tried(CELL, SSGD, FULL, errors(best))
-    assert (found[0], found[-1]) == pytest.approx(ends)
-    assert all(b == 2 * a for a, b in itertools.pairwise(found))
-    assert chosen(CELL, SSGD, FULL, errors(best)) == pytest.approx(best, rel=0.2)
-    assert not plan.at_edge(CELL, SSGD, FULL, errors(best))
-
-
-def test_a_grid_has_an_end_and_says_when_the_best_is_there():
-    found = tried(CELL, SSGD, FULL, errors(1e9))
-    assert found[-1] == FULL.rates[-1] * 2**FULL.further
-    assert plan.at_edge(CELL, SSGD, FULL, errors(1e9))
 
 
 def test_nothing_is_chosen_before_all_trials_are_there():

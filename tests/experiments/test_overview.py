@@ -47,7 +47,7 @@ def arms(folder: Path, runs: int) -> Scale:
 def test_an_arm_is_judged_when_all_its_runs_are_there(tmp_path: Path) -> None:
     half, whole = (arms(tmp_path / str(n), n) for n in (7, len(NOISE.seeds)))
     word, text = overview_criteria.rescued(OWN)(half) or ("", "")
-    assert (word, "7 of 7 against 0 of 7" in text) == ("open", True)
+    assert (word, text.startswith("begun")) == ("open", True)
     word, text = overview_criteria.rescued(OWN)(whole) or ("", "")
     assert (word, "20/20 - 0/20" in text) == ("yes", True)
     assert overview_criteria.rescued("isotropic")(whole) is None
