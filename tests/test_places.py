@@ -92,6 +92,14 @@ def test_only_files_become_paths(here, tmp_path):
     assert absolute(config) == config
 
 
+def test_of_an_algorithms_options_the_run_it_follows_becomes_a_path(here, tmp_path):
+    own = ("noise=own", "strength_from=runs/x")
+    given = Config(algorithm=("ssgd-injected",), gossip=Averaging(algorithm_options=own))
+    config = absolute(given)
+    followed = f"strength_from={tmp_path / 'a' / 'runs' / 'x'}"
+    assert config.gossip.algorithm_options == ("noise=own", followed)
+
+
 def test_the_config_of_a_run_starts_another_one_from_elsewhere(here, tmp_path, capsys):
     assert main([*RUN, "--steps", "2", "--out", "run"]) == 0
     assert load(tmp_path / "a" / "run" / "config.toml").gossip.topology == str(

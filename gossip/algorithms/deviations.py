@@ -8,19 +8,23 @@ differ, so that
 
 is all that makes it another method than SSGD. Each kind of noise here is a function of D, sums to
 zero over the learners as D does, and has its strength, sum_j ||D_j||^2, at every step: exactly, or
-on average where it is drawn.
+on average where it is drawn. D is that of the run itself: where other noise leads elsewhere, D and
+so the strength are other than DPSGD's there, unless `recorded_spread` sets it.
 """
 
 from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from gossip import trace
 from gossip.algorithms import pattern as phases
 from gossip.comm.base import Communicator
+from gossip.errors import UserError
 from gossip.streams import INJECTED, NOISE, generator
 from gossip.task.layers import Layer, layer_squares
 
@@ -121,11 +125,45 @@ def shuffled(deviations: Deviations) -> Tensor:
     return _earlier(deviations, int(draws.integers(max(1, deviations.known))))
 
 
+def recorded_spread(run: str) -> Callable[[int], float]:
+    """sigma_w^2 of a recorded run by step, 0 before its first.
+
+    Between recorded steps it is interpolated, after the last one where it is finite it stays.
+
+    Args:
+        run: its folder.
+
+    Raises:
+        UserError: it has no trace, or its learners are never apart.
+    """
+    table = trace.load(run)
+    steps, spread = (
+        table[name].to_numpy(zero_copy_only=False).astype(float) for name in ("step", "sigma_w2")
+    )
+    known = np.isfinite(spread)
+    if not spread[known].any():
+        raise UserError(
+            f"strength_from={run}: sigma_w2 of this run is 0 at all steps; give a run whose "
+            "learners are apart, such as one of dpsgd"
+        )
+    return lambda step: float(np.interp(step, steps[known], spread[known], left=0.0))
+
+
+def with_square(noise: Tensor, square: float, comm: Communicator) -> Tensor:
+    """`noise` [local, d], scaled so that its sum of squares over all learners is `square`."""
+    has = comm.n * float(comm.mean(_squares(noise).unsqueeze(1)))
+    return noise * sqrt(square / has) if has > 0 else torch.zeros_like(noise)
+
+
 def at_strength(noise: Tensor, wanted: Tensor, comm: Communicator) -> Tensor:
     """`noise`, scaled to the sum of squares over all learners of `wanted`; both [local, d]."""
-    norms = [torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64) for rows in (noise, wanted)]
-    has, wants = comm.mean(torch.stack(norms, dim=1).square()).tolist()
+    has, wants = comm.mean(torch.stack([_squares(noise), _squares(wanted)], dim=1)).tolist()
     return noise * sqrt(wants / has) if has > 0 else torch.zeros_like(noise)
+
+
+def _squares(rows: Tensor) -> Tensor:
+    """||row||^2, [local] float64."""
+    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
 
 
 def _earlier(deviations: Deviations, ago: int) -> Tensor:

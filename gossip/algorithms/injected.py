@@ -1,6 +1,8 @@
 """SSGD with DPSGD's own noise injected, or what it is replaced by: interventions on DPSGD."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -9,7 +11,13 @@ from torch import Tensor
 
 from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import NO_ROWS, Gradient, LearningRate, Method, Rows, State, Step
-from gossip.algorithms.deviations import NOISES, Deviations, at_strength
+from gossip.algorithms.deviations import (
+    NOISES,
+    Deviations,
+    at_strength,
+    recorded_spread,
+    with_square,
+)
 from gossip.algorithms.properties import Properties
 from gossip.algorithms.ssgd import Ssgd
 from gossip.comm.base import Communicator
@@ -35,12 +43,16 @@ class Injected(Method):
     isotropic `by-layer`, `isotropic`), its moment (`delayed` by `back` steps, `shuffled` among
     them), or the run it belongs to (`twin`). `gossip.algorithms.deviations` has the formulas.
 
+    D is this run's own, so that noise that leads elsewhere has another strength than DPSGD has.
+    With `strength_from` it has exactly that of a recorded run, whose sigma_w^2(t) it is
+    (`gossip.algorithms.deviations.recorded_spread`): sum_j ||delta_j||^2 = n^2 sigma_w^2(t).
+
     ``twin`` is a second run of DPSGD with W = 11^T/n, on the same mini-batches, that begins at
     w(0) + apart N(0, I); its deviations are taken, at the strength of D. With apart = 0 it is the
     run itself. It costs a second gradient, which BatchNorm's running statistics see too.
 
     - sent: as SSGD; `gaussian` all rows to all, the isotropic ones an average of one row more,
-      `delayed` and `shuffled` two numbers
+      `delayed` and `shuffled` two numbers; with `strength_from` one number more
     - state: D, of the last `back` steps where earlier ones are used; of the twin, its weights
     - strength 0 is SSGD bit for bit
     - noise is that of plain SGD whatever the optimizer, which sees w_a and g_a
@@ -61,6 +73,8 @@ class Injected(Method):
     """Steps that `delayed` and `shuffled` reach back."""
     apart: float = 0.01
     """Standard deviation by which the twin begins apart."""
+    strength_from: str = ""
+    """Folder of a run whose sigma_w^2 the noise has at every step; none: that of D."""
     seed: int = 0
     """Of what is drawn."""
 
@@ -72,6 +86,7 @@ class Injected(Method):
                 raise UserError(f"{name}={getattr(self, name)}: it is a number from 0 up")
         if self.back < 1:
             raise UserError(f"back={self.back}: the noise of at least 1 step is kept")
+        self._spread  # noqa: B018 - a run that cannot be followed is refused before the first step
 
     @property
     # pyrefly: ignore[bad-override]
@@ -79,10 +94,16 @@ class Injected(Method):
         """SSGD's, after what the noise costs."""
         if self.strength == 0:
             return Ssgd.pattern
+        scaled = (phases.Mean(0, numbers=1),) if self.strength_from else ()
         if self.noise == TWIN_NOISE:
             own = (phases.Mean(), phases.Mean(0, numbers=2))
-            return (*own, *Ssgd.pattern, phases.LocalGradient())
-        return (*NOISES[self.noise].pattern, *Ssgd.pattern)
+            return (*own, *scaled, *Ssgd.pattern, phases.LocalGradient())
+        return (*NOISES[self.noise].pattern, *scaled, *Ssgd.pattern)
+
+    @cached_property
+    def _spread(self) -> Callable[[int], float] | None:
+        """sigma_w^2 of the recorded run by step."""
+        return recorded_spread(self.strength_from) if self.strength_from else None
 
     def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """One shared row, x [d], and no deviations yet."""
@@ -120,6 +141,8 @@ class Injected(Method):
             if twin is None
             else at_strength(twin - centre, deviations.own, comm)
         )
+        if self._spread is not None:
+            noise = with_square(noise, comm.n**2 * self._spread(state.step), comm)
         points = state.x + self.strength * noise
         gradients = gradient(points)
         mean = comm.mean(gradients.values)

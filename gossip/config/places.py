@@ -9,6 +9,8 @@ from gossip.errors import UserError
 from topologies import TOPOLOGIES
 from topologies.files import READERS
 
+PATHS = ("strength_from",)
+"""Options of algorithms that are paths."""
 TOPOLOGY = "topology"
 """Folder with a copy of the topology's file, in the run's own."""
 
@@ -27,10 +29,17 @@ def absolute(config: Config) -> Config:
         gossip = replace(gossip, topology=str(file.absolute()))
     if data.data_dir:
         data = replace(data, data_dir=str(Path(data.data_dir).absolute()))
+    gossip = replace(gossip, algorithm_options=tuple(map(_absolute, gossip.algorithm_options)))
     rate = config.rate
     if rate.lr_trace:
         rate = replace(rate, lr_trace=str(Path(rate.lr_trace).absolute()))
     return replace(config, gossip=gossip, data=data, rate=rate)
+
+
+def _absolute(option: str) -> str:
+    """An option of an algorithm, key=value, its value absolute if it is a path."""
+    key, _, value = option.partition("=")
+    return f"{key}={Path(value).absolute()}" if key in PATHS and value else option
 
 
 def keep_copy(config: Config, folder: Path) -> None:

@@ -1,16 +1,20 @@
 """Interventions on DPSGD's noise: what is kept, what is changed, and how strong it is."""
 
+import math
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
 from gossip.algorithms import Dpsgd, Ssgd
-from gossip.algorithms.deviations import NOISES, Deviations, at_strength
+from gossip.algorithms.deviations import NOISES, Deviations, at_strength, recorded_spread
 from gossip.algorithms.injected import Injected
 from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.errors import UserError
 from gossip.task.layers import Layer
+from gossip.trace import Trace
 from tests.problems import complete, optimizer
 from tests.quadratics import problem
 from tests.resume.walks import same_bits, start_of
@@ -90,6 +94,55 @@ def test_noise_sums_to_zero_and_has_the_strength_of_dpsgds_own(noise):
     else:
         assert abs(found.mean() - 1) < 5 * found.std() / len(found) ** 0.5
         assert found.std() > 0.05, "it is drawn"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[str, list[float]]:
+    """A run with sigma_w^2 of DPSGD at each step, and these numbers."""
+    spread = [
+        square(step.points - step.points.mean(0)) / N**2
+        for _, step, _ in walk(Dpsgd(optimizer()), 40)
+    ]
+    with Trace(tmp_path, ["sigma_w2"]) as trace:
+        trace.append([{"step": t, "sigma_w2": value} for t, value in enumerate(spread)])
+    return str(tmp_path), spread
+
+
+@pytest.mark.parametrize("noise", KINDS)
+def test_noise_has_the_strength_of_a_recorded_run_at_every_step(noise, recorded):
+    run, spread = recorded
+    walked = walk(injected(noise, strength=2.0, strength_from=run), len(spread))
+    found = [square(step.points - before.x) / N**2 / 2.0**2 for before, step, _ in walked]
+    assert found == pytest.approx(spread, rel=1e-10)
+    assert max(spread) > 1e-6
+
+
+def test_its_own_noise_at_the_strength_of_its_own_run_is_dpsgd(recorded):
+    run, spread = recorded
+    pairs = zip(
+        walk(injected("own", strength_from=run), len(spread)),
+        walk(Dpsgd(optimizer()), len(spread)),
+        strict=True,
+    )
+    for (_, step, _), (_, gossip, _) in pairs:
+        torch.testing.assert_close(step.points.expand(N, -1), gossip.points, rtol=0, atol=1e-12)
+
+
+def test_between_recorded_steps_strength_is_interpolated_and_after_the_last_it_stays(tmp_path):
+    with Trace(tmp_path, ["sigma_w2"]) as trace:
+        rows = {2: 1.0, 4: 3.0, 6: 5.0, 8: math.inf, 10: math.nan}
+        trace.append([{"step": step, "sigma_w2": value} for step, value in rows.items()])
+    of = recorded_spread(str(tmp_path))
+    assert [of(step) for step in (0, 1, 2, 3, 6, 7, 99)] == [0, 0, 1, 2, 5, 5, 5]
+
+
+def test_a_run_that_cannot_be_followed_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no trace"):
+        injected("own", strength_from=str(tmp_path / "nothing"))
+    with Trace(tmp_path, ["sigma_w2"]) as trace:
+        trace.append([{"step": 0, "sigma_w2": 0.0}])
+    with pytest.raises(UserError, match="is 0 at all steps; give a run whose learners are apart"):
+        injected("own", strength_from=str(tmp_path))
 
 
 def draws(noise: str, count: int) -> tuple[Tensor, Tensor]:

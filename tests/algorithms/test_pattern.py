@@ -17,6 +17,7 @@ from gossip.comm import costs
 from gossip.comm.base import Traffic, messages
 from gossip.comm.stacked import Stacked
 from gossip.task import Gradients
+from gossip.trace import Trace
 from tests.fits import SHORT, topologies_of
 from tests.problems import optimizer, quadratic
 
@@ -152,6 +153,18 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "chosen"), CASES)
 def test_a_step_makes_the_calls_of_its_pattern_and_sends_what_they_cost(name, chosen):
+    assert_pattern(name, chosen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recorded_strength_is_in_the_pattern(kind, tmp_path):
+    with Trace(tmp_path, ["sigma_w2"]) as trace:
+        trace.append([{"step": 0, "sigma_w2": 1.0}])
+    options = {"noise": kind, "strength_from": str(tmp_path)}
+    assert_pattern("ssgd-injected", settings()._replace(options=options))
+
+
+def assert_pattern(name: str, chosen: AlgorithmSettings) -> None:
     algorithm = ALGORITHMS[name](optimizer(), chosen)
     _, _, plain = quadratic(D, N)
     calls: list[str] = []
