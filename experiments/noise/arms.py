@@ -13,6 +13,14 @@ class Arm:
     changed: str
     """The property of DPSGD's noise that it changes."""
     algorithm: str = "ssgd-injected"
+    noise: str = ""
+    """Kind of noise; none: the arm has its name."""
+    is_recorded: bool = False
+    """Whether its strength is that of a recorded run of DPSGD, and not of its own gradients."""
+
+
+def _recorded(noise: str, label: str, changed: str) -> Arm:
+    return Arm(f"{label}, DPSGD's σ_w²", changed, noise=noise, is_recorded=True)
 
 
 ARMS = {
@@ -26,6 +34,15 @@ ARMS = {
     "delayed": Arm("delayed", "its moment: D of 20 steps before"),
     "shuffled": Arm("shuffled", "its moment: D of one of the last 20 steps"),
     "twin": Arm("a twin's", "its run: D of another run of DPSGD, on the same mini-batches"),
+    **{
+        f"strong-{noise}": _recorded(noise, label, changed)
+        for noise, label, changed in (
+            ("flipped", "flipped", "its sign: -D"),
+            ("signed", "random sign", "its sign, drawn at every step"),
+            ("gaussian", "Gaussian", "its law: Gaussian, of the learners' covariance"),
+            ("isotropic", "isotropic", "its direction"),
+        )
+    },
     MATCHED: Arm("SSGD at DPSGD's α_e", "there is none, but its effect on the rate", "ssgd"),
 }
-"""By name: for those with noise injected, that of `gossip.algorithms.deviations.NOISES`."""
+STRONG = tuple(name for name, arm in ARMS.items() if arm.is_recorded)

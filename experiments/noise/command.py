@@ -1,6 +1,7 @@
 """DPSGD's noise is replaced, one property at a time, to see which of them rescues training.
 
-Every arm on every seed at each task and rate; then SSGD at the effective rates that DPSGD had.
+Every arm on every seed at each task and rate; then SSGD at the effective rates that DPSGD had, and
+noise of the strength that DPSGD had.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from experiments.common.scale import Scale
 from experiments.noise import rows
 from experiments.noise.page import measured
 from experiments.noise.pictures import survival
-from experiments.noise.plan import PARTS, STUDY, needed, runs
+from experiments.noise.plan import PARTS, STUDY, follows, needed, runs
 from experiments.noise.size import study
 from gossip.errors import one_of
 from gossip.runs import sweep
@@ -29,7 +30,8 @@ class Command(Options):
     """Make the runs of the study of noise, or go on with them; experiments.publish shows them."""
 
     parts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="|".join(PARTS))] = PARTS
-    """The arms with noise; SSGD at the effective rates of DPSGD, which are recorded for it."""
+    """The arms with noise; SSGD at the effective rates of DPSGD, which are recorded for it; noise
+    of the strength that DPSGD had, which is recorded, too."""
 
 
 def run(scale: Scale, parts: Sequence[str], *, jobs: int) -> None:
@@ -43,9 +45,9 @@ def run(scale: Scale, parts: Sequence[str], *, jobs: int) -> None:
     size, folder = study(scale), scale.runs / STUDY
     for cell, part in product(size.cells, parts):
         wanted = kept.missing(runs(part, cell, size, folder), rows.read(scale))
-        wanted = needed(wanted, folder) if part == "rate" else wanted
+        wanted = wanted if part == "noise" else needed(wanted, folder)
         # What is followed is there before those that follow it.
-        first = {key: config for key, config in wanted.items() if config.rate.lr_trace is None}
+        first = {key: config for key, config in wanted.items() if follows(config) is None}
         sweep.run_all(first, folder, jobs=jobs)
         sweep.run_all(wanted, folder, jobs=jobs)
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.noise.arms import ARMS, MATCHED, OWN
+from experiments.noise.arms import ARMS, MATCHED, OWN, STRONG
 from experiments.noise.size import Cell, Size
 from gossip.config import Averaging, Config, Data, Monitoring, Rate
 
 STUDY = "noise"
-PARTS = ("noise", "rate")
+PARTS = ("noise", "rate", "strength")
 WINDOW = 5
 """Steps on either side over which the matched arm's rate is averaged: alpha_e of one step is
 negative at times, and a learning rate is not."""
 RECORDED = "recorded"
-"""DPSGD again, with alpha_e at every step: what the matched arm follows."""
+"""DPSGD again, with alpha_e and sigma_w^2 at every step: what other arms follow."""
 
 
 def key(cell: Cell, arm: str, seed: int) -> str:
@@ -26,12 +26,18 @@ def runs(part: str, cell: Cell, size: Size, folder: Path) -> dict[str, Config]:
     """The runs of one of PARTS, arm by arm: only an arm that has all its runs is judged.
 
     Args:
-        part: the arms with noise and the two they lie between; or those of the matched rate.
+        part: the arms with noise and the two they lie between; that of the matched rate; or those
+            with noise of a recorded strength.
         cell: task and rate.
         size: of the study.
-        folder: where the runs are: the matched arm reads those that it follows.
+        folder: where the runs are, those too that others follow.
     """
-    arms = [RECORDED, MATCHED] if part == "rate" else [arm for arm in ARMS if arm != MATCHED]
+    following = {"rate": (MATCHED,), "strength": STRONG}
+    arms = (
+        (RECORDED, *following[part])
+        if part in following
+        else [arm for arm in ARMS if arm not in (MATCHED, *STRONG)]
+    )
     return {
         key(cell, arm, seed): config(cell, arm, seed, size, folder)
         for arm in arms
@@ -41,20 +47,35 @@ def runs(part: str, cell: Cell, size: Size, folder: Path) -> dict[str, Config]:
 
 def needed(wanted: Mapping[str, Config], folder: Path) -> dict[str, Config]:
     """The runs that follow a recorded one, and those that one of these follows."""
-    followed = {config.rate.lr_trace for config in wanted.values()}
+    followed = {follows(config) for config in wanted.values()}
     return {
         key: config
         for key, config in wanted.items()
-        if config.rate.lr_trace is not None or str((folder / key).resolve()) in followed
+        if follows(config) is not None or str((folder / key).resolve()) in followed
     }
+
+
+def follows(config: Config) -> str | None:
+    """The folder of the run whose rate or strength a run has, if it follows one."""
+    strengths = [
+        value
+        for option in config.gossip.algorithm_options
+        for name, _, value in (option.partition("="),)
+        if name == "strength_from"
+    ]
+    return next(iter(strengths), config.rate.lr_trace)
 
 
 def config(cell: Cell, arm: str, seed: int, size: Size, folder: Path) -> Config:
     """The config of a run."""
-    algorithm = ARMS[OWN if arm == RECORDED else arm].algorithm
-    options = (f"noise={arm}",) if algorithm == "ssgd-injected" else ()
+    of, leader = (
+        ARMS[OWN if arm == RECORDED else arm],
+        str((folder / key(cell, RECORDED, seed)).resolve()),
+    )
+    options = (f"noise={of.noise or arm}",) if of.algorithm == "ssgd-injected" else ()
+    options += (f"strength_from={leader}",) if of.is_recorded else ()
     made = Config(
-        algorithm=(algorithm,),
+        algorithm=(of.algorithm,),
         steps=size.steps,
         seed=seed,
         gossip=Averaging(
@@ -73,6 +94,5 @@ def config(cell: Cell, arm: str, seed: int, size: Size, folder: Path) -> Config:
         every = Monitoring(monitor="standard", monitor_every=1, monitor_source="probe", probe=2_000)
         return replace(made, monitoring=every)
     if arm == MATCHED:
-        source = str((folder / key(cell, RECORDED, seed)).resolve())
-        return replace(made, rate=replace(made.rate, lr_trace=source, lr_trace_window=WINDOW))
+        return replace(made, rate=replace(made.rate, lr_trace=leader, lr_trace_window=WINDOW))
     return made

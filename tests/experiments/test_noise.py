@@ -6,9 +6,9 @@ import pytest
 
 from experiments.common.scale import smoke
 from experiments.noise import claims, command, page, rows
-from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD
+from experiments.noise.arms import ARMS, MATCHED, OWN, SSGD, STRONG
 from experiments.noise.groups import Measured
-from experiments.noise.plan import RECORDED, key, needed, runs
+from experiments.noise.plan import RECORDED, follows, key, needed, runs
 from experiments.noise.rows import Row
 from experiments.noise.size import FULL, SMOKE
 from gossip.algorithms.deviations import NOISES
@@ -27,15 +27,17 @@ def measured(survivors: dict[str, int]) -> Measured:
 
 
 def test_every_kind_of_noise_is_an_arm() -> None:
-    injected = {name for name, arm in ARMS.items() if arm.algorithm == "ssgd-injected"}
-    assert injected == {*NOISES, TWIN_NOISE} - {OWN}
+    injected = {n: arm for n, arm in ARMS.items() if arm.algorithm == "ssgd-injected"}
+    assert injected.keys() - set(STRONG) == {*NOISES, TWIN_NOISE} - {OWN}
+    assert {injected[name].noise for name in STRONG} < set(NOISES)
 
 
 def test_arms_differ_in_their_noise_alone() -> None:
     for cell in FULL.cells:
         made = runs("noise", cell, FULL, Path("runs"))
-        assert len(made) == len(FULL.seeds) * (len(ARMS) - 1)
-        of = {name: made[key(cell, name, 100)] for name in ARMS if name != MATCHED}
+        names = ARMS.keys() - {MATCHED, *STRONG}
+        assert len(made) == len(FULL.seeds) * len(names)
+        of = {name: made[key(cell, name, 100)] for name in names}
         assert (
             len({(c.data, c.model, c.rate, c.seed, c.steps, c.monitoring) for c in of.values()})
             == 1
@@ -52,6 +54,19 @@ def test_the_matched_arm_follows_the_recorded_run_of_its_seed() -> None:
     assert (leader.seed, leader.data) == (follower.seed, follower.data)
 
 
+def test_strong_arms_have_the_strength_of_the_recorded_run_of_their_seed() -> None:
+    cell = FULL.cells[1]
+    made = runs("strength", cell, FULL, Path("/runs"))
+    assert len(made) == len(FULL.seeds) * (1 + len(STRONG))
+    for arm in STRONG:
+        config = made[key(cell, arm, 107)]
+        leader = f"/runs/{key(cell, RECORDED, 107)}"
+        options = (f"noise={ARMS[arm].noise}", f"strength_from={leader}")
+        assert (config.gossip.algorithm_options, follows(config)) == (options, leader)
+    rate = runs("rate", cell, FULL, Path("/runs"))
+    assert made[key(cell, RECORDED, 107)] == rate[key(cell, RECORDED, 107)]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "more", "as_many"),
     [(20, 0, "yes", "yes"), (0, 20, "no", "no"), (10, 10, "open", "open"), (8, 12, "open", "open"),
@@ -63,6 +78,12 @@ def test_verdicts_are_yes_no_or_open(first: int, second: int, more: str, as_many
         verdict = judge(OWN, SSGD)(made)
         assert verdict is not None
         assert verdict[0] == word
+
+
+def test_where_no_run_survives_either_way_it_is_no_rescue() -> None:
+    made = measured({"isotropic": 0, SSGD: 0})
+    words = [judge("isotropic", SSGD)(made) for judge in (claims.more, claims.many_more)]
+    assert [verdict and verdict[0] for verdict in words] == ["open", "no"]
 
 
 def test_nothing_is_judged_before_all_runs_are_there() -> None:
