@@ -2,7 +2,8 @@
 
 A claim is judged once all runs it is about are there. An interval is Student's, 95 %, of
 differences between runs of the same seed; two methods count as equal if it lies within NEAR, and
-one as no worse than another if its upper end does.
+one as no worse than another if its upper end does: yes if all of it does, no if none of it, open
+otherwise.
 """
 
 import math
@@ -16,7 +17,7 @@ from experiments.adadamp.methods import BASELINE, METHODS, PUBLISHED, SCHEDULES
 from experiments.adadamp.rows import SECONDS
 from experiments.common.claims import NEAR, Claim, Verdict
 from experiments.common.pairs import difference
-from experiments.common.statistics import Criterion
+from experiments.common.statistics import Criterion, Word, every
 
 EQUAL = Criterion(-NEAR, NEAR)
 EXACT = 1e-12
@@ -75,7 +76,7 @@ def as_accurate(made: Measured) -> Verdict:
     found = {name: difference(groups[name], groups[BASELINE]) for name in SCHEDULES}
     del found[BASELINE]
     text = ", ".join(f"{PUBLISHED[name]}: {d}" for name, d in found.items())
-    return all(EQUAL.verdict(d) == "yes" for d in found.values()), text
+    return every([EQUAL.verdict(d) for d in found.values()]), text
 
 
 def per_epoch(made: Measured) -> Verdict:
@@ -120,7 +121,7 @@ def pairs(*names: tuple[str, str]) -> Callable[[Measured], Verdict]:
             f"{METHODS[a].label} - {METHODS[b].label}: {d}"
             for (a, b), d in zip(names, found, strict=True)
         )
-        return all(EQUAL.verdict(d) == "yes" for d in found), text
+        return every([EQUAL.verdict(d) for d in found]), text
 
     return measured
 
@@ -133,7 +134,7 @@ def better(ours: str, theirs: str) -> Callable[[Measured], Verdict]:
         if not made.is_whole(*groups):
             return None
         found = difference(*groups)
-        return Criterion(high=0).verdict(found) == "yes", f"{found} points"
+        return Criterion(high=0).verdict(found), f"{found} points"
 
     return measured
 
@@ -145,13 +146,14 @@ def no_worse(ours: Sequence[str], theirs: str, share: float = 1.0) -> Callable[[
         groups, other = {name: made.tuned(name) for name in ours}, made.tuned(theirs)
         if not made.is_whole(*groups.values(), other):
             return None
-        base, parts, met = fmean(row.updates for row in other.values()), [], []
+        base = fmean(row.updates for row in other.values())
+        parts, met = list[str](), list[Word]()
         for name, group in groups.items():
             found = difference(group, other)
             part = fmean(row.updates for row in group.values()) / base
-            met.append(Criterion(high=NEAR).verdict(found) == "yes" and part <= share)
+            met.append(Criterion(high=NEAR).verdict(found) if part <= share else "no")
             parts.append(f"{METHODS[name].label}: {found}, {100 * part:.0f} % of the updates")
-        return all(met), "; ".join(parts)
+        return every(met), "; ".join(parts)
 
     return measured
 

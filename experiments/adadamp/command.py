@@ -20,6 +20,7 @@ from experiments.adadamp.size import FULL, IMAGES, PARTS, Size, studies
 from experiments.common.command import Options, each_part, grow
 from experiments.common.figures import save
 from experiments.common.scale import Scale
+from gossip.config import Config
 from gossip.errors import lookup, one_of
 from gossip.runs import sweep
 from topologies.terminal import lossy_output
@@ -61,10 +62,13 @@ def _run(scale: Scale, size: Size, part: str, jobs: int) -> None:
     if part in COMPUTED:
         COMPUTED[part](size, scale.results)
         return
-    grow(
-        lambda: runs(part, size, rows.errors(scale, size)),
-        lambda wanted: sweep.run_all(wanted, scale.runs / size.name, jobs=jobs),
-    )
+
+    def make(wanted: dict[str, Config]) -> None:
+        there = {row.key for row in rows.read(scale.results, size)[0]}
+        left = {key: config for key, config in wanted.items() if key not in there}
+        sweep.run_all(left, scale.runs / size.name, jobs=jobs)
+
+    grow(lambda: runs(part, size, rows.errors(scale, size)), make)
 
 
 def publish(scale: Scale) -> None:

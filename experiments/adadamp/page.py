@@ -86,11 +86,9 @@ def missing(made: Measured) -> list[str]:
     """A line for each part that has missing runs; none if all are finished."""
     found, lines = {row.key for row in made.rows}, []
     for part in made.size.parts:
-        wanted = plan.runs(part, made.size, errors_of(made.rows))
-        count = plan.count(part, made.size)
-        left = count - sum(key in found for key in wanted)
+        left = plan.left(part, made.size, errors_of(made.rows), found)
         if left:
-            lines.append(f"{part}: {left} of {count} runs")
+            lines.append(f"{part}: {left} runs, more if a grid grows")
     if "workers" in made.size.parts and not made.waits:
         lines.append("workers: not measured")
     return lines
@@ -123,6 +121,7 @@ def _said(size: Size) -> dict[str, float | str]:
         "fraction": size.epochs * size.samples / size.batch / (200 * 50_000 / 128),
         "rates": ", ".join(f"{lr:g}" for lr in size.rates),
         "tuning": size.tuning_seed,
+        "further": size.further,
     }
 
 
@@ -269,10 +268,11 @@ def _dampers(made: Measured) -> str:
 def _tried(made: Measured, names: Iterable[str]) -> str:
     errors, lines = errors_of(made.rows), []
     for name in names:
-        found = [errors(key) for key in plan.trials(name, made.size)]
+        rates = plan.tried(name, made.size, errors)
+        found = [plan.error_at(name, made.size, errors)(lr) for lr in rates]
         if any(error is not None for error in found):
-            rates = " ".join(f"{lr:g}" for lr in plan.grid(name, made.size))
-            lines.append([method(name).label, rates, " ".join(map(_error, found))])
+            said = " ".join(f"{lr:g}" for lr in rates)
+            lines.append([method(name).label, said, " ".join(map(_error, found))])
     head = "Trials, validation error in %:\n\n" + markdown(["method", "rates", "errors"], [])
     return head + "".join(map(table_row, lines)) if lines else ""
 
@@ -284,6 +284,6 @@ def _error(error: float | None) -> str:
 
 
 def _rate(made: Measured, name: str, row: Row) -> str:
-    grid = plan.grid(name, made.size)
-    is_edge = row.lr in (min(grid), max(grid))
-    return f"**{row.lr:g}**" if is_edge else f"{row.lr:g}"
+    of = plan.error_at(name, made.size, errors_of(made.rows))
+    is_end = plan.grid(name, made.size).is_at_end(of)
+    return f"**{row.lr:g}**" if is_end else f"{row.lr:g}"

@@ -1,65 +1,78 @@
 """The plan of the study names every run: trials on a seed that is not judged, then all seeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from experiments.adadamp.methods import BASELINE, SCHEDULES, Method, compared, largest, method
 from experiments.adadamp.size import Size
+from experiments.common.tuning import ErrorAt, Grid
 from gossip.config import Averaging, BatchGrowth, Config, Data, Model, Monitoring, Rate
 
 ErrorOf = Callable[[str], float | None]
 """Final validation error of a run by its name, infinite if it is lost; None: not run."""
 
 
-def runs(part: str, size: Size, error: ErrorOf) -> dict[str, Config]:
-    """The runs of a part that can be named by now: all of them once all trials are done."""
-    made: dict[str, Config] = {}
+def arms(part: str, size: Size) -> dict[str, str]:
+    """What is compared in a part: its name, and that of the method whose rate it has."""
     if part == "schedules":
-        _trials(made, BASELINE, size)
-        _judged(made, dict.fromkeys(SCHEDULES, chosen(BASELINE, size, error)), size)
-    if part == "dampers":
-        for name in compared(size):
-            _trials(made, name, size)
-        _judged(made, {name: chosen(name, size, error) for name in compared(size)}, size)
-    return made
+        return dict.fromkeys(SCHEDULES, BASELINE)
+    return {name: name for name in compared(size)} if part == "dampers" else {}
 
 
-def count(part: str, size: Size) -> int:
-    """Number of runs of a part, which does not depend on the rates that are chosen."""
-    return len(runs(part, size, lambda key: 0.0))
+def runs(part: str, size: Size, error: ErrorOf) -> dict[str, Config]:
+    """The runs of a part that can be named by now: all of them once all trials are done.
+
+    Trials first, then seed by seed, so that one is soon whole.
+    """
+    of = arms(part, size)
+    wanted = [
+        (name, lr, size.tuning_seed)
+        for name in dict.fromkeys(of.values())
+        for lr in tried(name, size, error)
+    ]
+    rates = {tuned: chosen(tuned, size, error) for tuned in of.values()}
+    wanted += [
+        (name, lr, seed)
+        for seed in size.seeds
+        for name, tuned in of.items()
+        if (lr := rates[tuned]) is not None
+    ]
+    return {key(name, lr, seed): config(name, size, lr, seed) for name, lr, seed in wanted}
 
 
-def trials(name: str, size: Size) -> list[str]:
-    """Names of a method's trials, by rate."""
-    return [key(name, lr, size.tuning_seed) for lr in grid(name, size)]
+def left(part: str, size: Size, error: ErrorOf, there: Set[str]) -> int:
+    """How many runs of a part are to come, were no grid to grow any more."""
+    to_name = [
+        name
+        for name, tuned in arms(part, size).items()
+        if chosen(tuned, size, error) is None
+        and not grid(tuned, size).is_lost(error_at(tuned, size, error))
+    ]
+    return len(runs(part, size, error).keys() - there) + len(to_name) * len(size.seeds)
 
 
-def grid(name: str, size: Size) -> tuple[float, ...]:
-    """Rates that a method is tried with."""
-    return tuple(method(name).grid * lr for lr in size.rates)
+def grid(name: str, size: Size) -> Grid:
+    """Rates that a method is tried with at first."""
+    return Grid(tuple(method(name).grid * lr for lr in size.rates), size.further)
+
+
+def error_at(name: str, size: Size, error: ErrorOf) -> ErrorAt:
+    """Of the trials that choose a method's rate."""
+    return lambda lr: error(key(name, lr, size.tuning_seed))
+
+
+def tried(name: str, size: Size, error: ErrorOf) -> tuple[float, ...]:
+    """The rates of a method's trials, those to come as well."""
+    return grid(name, size).tried(error_at(name, size, error))
 
 
 def chosen(name: str, size: Size, error: ErrorOf) -> float | None:
     """The rate of the trial with the lowest validation error; None as long as one is missing."""
-    found = [e for e in map(error, trials(name, size)) if e is not None]
-    return grid(name, size)[found.index(min(found))] if len(found) == len(size.rates) else None
+    return grid(name, size).chosen(error_at(name, size, error))
 
 
 def key(name: str, lr: float, seed: int) -> str:
     """The name of a run."""
     return f"{name}-lr{lr:g}-seed{seed}"
-
-
-def _trials(made: dict[str, Config], name: str, size: Size) -> None:
-    for lr in grid(name, size):
-        made[key(name, lr, size.tuning_seed)] = config(name, size, lr, size.tuning_seed)
-
-
-def _judged(made: dict[str, Config], rates: dict[str, float | None], size: Size) -> None:
-    """Seed by seed, so that one is soon whole."""
-    for seed in size.seeds:
-        for name, lr in rates.items():
-            if lr is not None:
-                made[key(name, lr, seed)] = config(name, size, lr, seed)
 
 
 def config(name: str, size: Size, lr: float, seed: int) -> Config:

@@ -89,15 +89,16 @@ def curves(size: Size) -> str:
 
 
 def load(scale: Scale, size: Size) -> list[tuple[Row, Run]]:
-    """The finished runs of the plan; runs of an older plan are left out."""
+    """The runs of the plan that are finished and whose folders are there."""
     error = errors(scale, size)
     wanted = {key: None for part in size.parts for key in runs(part, size, error)}
     return [(row_of(run), run) for run in finished(scale.runs / size.name, wanted).values()]
 
 
 def errors(scale: Scale, size: Size) -> ErrorOf:
-    """The validation errors of the finished runs, read from their folders."""
-    return errors_of([row_of(run) for run in finished(scale.runs / size.name).values()])
+    """The validation errors of the finished runs, read from their folders or the kept rows."""
+    before, _ = read(scale.results, size)
+    return errors_of([*before, *map(row_of, finished(scale.runs / size.name).values())])
 
 
 def errors_of(rows: Sequence[Row]) -> ErrorOf:
@@ -164,19 +165,27 @@ def points(run: Run, size: Size) -> list[Point]:
 
 
 def publish(results: Sequence[tuple[Row, Run]], size: Size, folder: Path) -> None:
-    """Write both tables."""
-    ordered = sorted(results, key=lambda result: result[0].key)
-    tables.write([asdict(row) for row, _ in ordered], folder / table(size))
-    evaluations = [
-        asdict(point)
-        for row, run in ordered
+    """Write both tables, with the kept rows of runs whose folders are gone."""
+    before, measured = read(folder, size)
+    made = {row.key for row, _ in results}
+    rows = [row for row, _ in results] + [row for row in before if row.key not in made]
+    rows.sort(key=lambda row: row.key)
+    tables.write([asdict(row) for row in rows], folder / table(size))
+    evaluations = [point for point in measured if point.key not in made]
+    evaluations += [
+        point
+        for row, run in results
         if row.method in SCHEDULES and row.seed in size.seeds
         for point in points(run, size)
     ]
     if evaluations:
-        tables.write(evaluations, folder / curves(size))
+        ordered = sorted(evaluations, key=lambda point: (point.key, point.update))
+        tables.write([asdict(point) for point in ordered], folder / curves(size))
 
 
 def read(folder: Path, size: Size) -> tuple[list[Row], list[Point]]:
-    """What `publish` wrote; no rows where there is no file."""
-    return tables.typed(folder / table(size), Row), tables.typed(folder / curves(size), Point)
+    """What `publish` wrote, of runs as long as the plan's; no rows where there is no file."""
+    rows = tables.typed(folder / table(size), Row)
+    rows = [row for row in rows if row.epochs == size.epochs]
+    there, measured = {row.key for row in rows}, tables.typed(folder / curves(size), Point)
+    return rows, [point for point in measured if point.key in there]

@@ -28,7 +28,9 @@ class Size:
     epochs: float = 4.0
     """E; a step of the schedules comes every 0.3 E, as in the paper (60 of 200)."""
     rates: tuple[float, ...] = (0.01, 0.02, 0.04)
-    """Rates that every method is tried with, times its own factor."""
+    """Rates that every method is tried with at first, times its own factor."""
+    further: int = 4
+    """Rates by which a grid may grow at either end while the best is at that end."""
     tuning_seed: int = 100
     """Of the trials: no run of this seed is judged."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -75,6 +77,7 @@ SMOKE = Size(
     batch=16,
     epochs=0.5,
     rates=(0.02, 0.04),
+    further=0,
     seeds=(0, 1),
     learners=2,
     methods=("decay", "geodamp-lr", "geodamp"),
@@ -88,7 +91,7 @@ SMOKE = Size(
 )
 
 SMOKE_IMAGES = replace(
-    SMOKE, name="adadamp_cifar10", parts=("schedules",), model="cnn", rates=(0.02,)
+    SMOKE, name="adadamp_cifar10", parts=("schedules",), model="cnn", rates=(0.15,)
 )
 
 

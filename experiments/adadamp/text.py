@@ -18,11 +18,13 @@ epochs says less about the end of training, and an MLP has no BatchNorm.
 
 {images}
 
-**Tuning.** Rates {rates}, on seed {tuning}, which is not judged, by validation error; the best goes
-through {seeds} seeds. The five schedules all have the rate that is best for 128 (GeoDampLR). In the
-comparison of dampers every method has its own, of equally many trials: LENA's are half as high
-(its base batch is {quarter}, and its own factor up to {learners}), gradient descent's 8 times. A
-best rate at the edge of its grid is bold: the method might do better outside.
+**Tuning.** Rates {rates}, on seed {tuning}, which is not judged, by validation error; the grid
+grows by a factor of two at an end as long as the best is there, at most {further} times; that rate
+goes through {seeds} seeds. The five schedules all have the rate that is best for 128 (GeoDampLR).
+In the comparison of dampers every method has its own: LENA's first grid is half as high (its base
+batch is {quarter}, and its own factor up to {learners}), gradient descent's 8 times. A best rate
+that is still at an end of its grid is bold: the method might do better outside. (Before grids grew,
+eleven of the fourteen best rates were at an end; the criteria are the old ones.)
 
 **Dampers.** All begin with {batch} samples in total and go up to {cap} B_0. PadaDamp's rate,
 {linear}, is that with which it makes as many updates as GeoDamp; CntsDampLR's, {falling}, ends
@@ -58,8 +60,9 @@ as many weights, and {longer:.0f} times as many epochs; images are never flipped
 the net stops far from all that it could learn: what is compared is how fast it descends under
 noise, hardly how well it generalises at the end. The largest batch is used
 for {last} updates only. A run whose batch grows is evaluated every {every} updates, and errors
-between are interpolated: in the segment of 25 B_0 that is {coarse:.1f} epochs. Rates {rates} for
-128, on seed {tuning}, which is not judged; the other schedules have its best one.
+between are interpolated: in the segment of 25 B_0 that is {coarse:.1f} epochs. 128 is tuned over
+{rates}, and more while the best is at an end, on seed {tuning}, which is not judged; the other
+schedules have its best rate.
 """
 TIMES = """\
 ## Seconds, by the simulator
