@@ -1,6 +1,6 @@
 """The papers' statements, each with the study that says what becomes of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +9,7 @@ from experiments.common.claims import Verdict
 from experiments.common.scale import Scale
 from experiments.common.statistics import Criterion
 from experiments.date import claims as date
-from experiments.noise.arms import MATCHED, OWN
+from experiments.noise.arms import ARMS, MATCHED, OWN, STRONG
 from experiments.overview_criteria import (
     as_well,
     by_account,
@@ -21,6 +21,7 @@ from experiments.overview_criteria import (
     by_nets,
     by_smoothness,
     flatter,
+    more,
     rescued,
 )
 from experiments.reread import (
@@ -51,157 +52,292 @@ class Entry:
     verdict: Callable[[Scale], Verdict]
     page: str
     """Where the study's own tables are."""
+    measure: str = ""
+    """What the effect is, where the words of the verdict do not say it."""
+    is_detail: bool = False
+    """Whether it is only among all verdicts, and not on the page of five minutes."""
 
 
-DPSGD = (
-    Entry("DPSGD bears larger rates than SSGD", larger_rates, "dpsgd"),
-    Entry("... fresh seeds, seven rates", by_fight("DPSGD with W = 11ᵀ/n bears"), "fight"),
-    Entry("... on a ring", by_fight("DPSGD on a ring bears larger"), "fight"),
-    Entry("... with one peer", by_fight("DPSGD with one peer bears larger"), "fight"),
+SURVIVAL = "survivors of runs, difference"
+
+
+def _detail(
+    statement: str, verdict: Callable[[Scale], Verdict], page: str, measure: str = ""
+) -> Entry:
+    return Entry(statement, verdict, page, measure, is_detail=True)
+
+
+def _noises(cell: int) -> Iterator[Entry]:
+    """What is asked of each kind of noise, at one task and rate of the study."""
+    at = (" at α = 1.5", " at α = 1.25", " on Fashion-MNIST")[cell]
+    for name, said in (
+        ("isotropic", "Isotropic noise, as strong as its own D, rescues SSGD"),
+        ("gaussian", "... of the learners' covariance"),
+        ("flipped", "... DPSGD's own with its sign turned"),
+        ("twin", "... of another run of DPSGD"),
+    ):
+        yield _detail(said + at, rescued(name, cell), "noise", SURVIVAL)
+        yield _detail("... as well as DPSGD does", as_well(name, cell), "noise", SURVIVAL)
+    if cell:
+        for name in ("strong-isotropic", "strong-gaussian", "strong-flipped"):
+            said = ARMS[name].label
+            yield _detail(
+                f"Noise, {said}, rescues SSGD" + at, rescued(name, cell), "noise", SURVIVAL
+            )
+        yield _detail(
+            "A rate that follows DPSGD's α_e does" + at, rescued(MATCHED, cell), "noise", SURVIVAL
+        )
+    for name in (*STRONG, MATCHED):
+        said = ARMS[name].label
+        yield _detail(f"{said}: as well as DPSGD" + at, as_well(name, cell), "noise", SURVIVAL)
+
+
+HALF = "α that half survive, difference"
+POINTS = "points of test error"
+RATES = (
+    Entry(
+        "DPSGD (W = 11ᵀ/n) survives larger rates than SSGD",
+        by_fight("DPSGD with W = 11ᵀ/n bears"),
+        "fight",
+        HALF,
+    ),
+    _detail("... on a ring", by_fight("DPSGD on a ring bears larger"), "fight", HALF),
+    _detail("... with one peer", by_fight("DPSGD with one peer bears larger"), "fight", HALF),
     Entry(
         "... with a random neighbour",
         by_fight("DPSGD with a random neighbour bears larger"),
         "fight",
+        HALF,
     ),
-    Entry("SSGD fails at α = 1", ssgd_fails, "dpsgd"),
-    Entry("... fresh seeds", by_fight("SSGD fails at the paper's"), "fight"),
+    _detail("... W = 11ᵀ/n, the paper's four rates, five seeds", larger_rates, "dpsgd"),
     Entry(
-        "DPSGD beats SSGD, both tuned: W = 11ᵀ/n", by_fight("DPSGD with W = 11ᵀ/n beats"), "fight"
+        "SSGD fails at the paper's α = 1",
+        by_fight("SSGD fails at the paper's"),
+        "fight",
+        "share that survives",
     ),
-    Entry("... on a ring", by_fight("DPSGD on a ring beats"), "fight"),
-    Entry("... with one peer", by_fight("DPSGD with one peer beats"), "fight"),
-    Entry("... with a random neighbour", by_fight("DPSGD with a random neighbour beats"), "fight"),
-    Entry("Batch and rate times 32, SSGD fails", by_fight("SSGD fails at the largest"), "fight"),
+    _detail("... five seeds, 2,500 steps", ssgd_fails, "dpsgd"),
+    Entry(
+        "DPSGD (W = 11ᵀ/n) errs less than SSGD, each at its best rate",
+        by_fight("DPSGD with W = 11ᵀ/n beats"),
+        "fight",
+        POINTS,
+    ),
+    _detail("... on a ring", by_fight("DPSGD on a ring beats"), "fight", POINTS),
+    _detail("... with one peer", by_fight("DPSGD with one peer beats"), "fight", POINTS),
+    Entry(
+        "... with a random neighbour",
+        by_fight("DPSGD with a random neighbour beats"),
+        "fight",
+        POINTS,
+    ),
+    Entry(
+        "With batch and rate 32 times as large SSGD fails",
+        by_fight("SSGD fails at the largest"),
+        "fight",
+        "survivors",
+    ),
     Entry(
         "... where DPSGD with a random neighbour does not",
         by_fight("... where DPSGD with a random neighbour"),
         "fight",
+        "survivors",
     ),
-    Entry("DPSGD comes to 2.1 %", best_error, "dpsgd"),
-    Entry("Its α_e is below 0.9 α early, by itself", early_rate, "dpsgd"),
-    Entry("... and within 15 % of α late", late_rate, "dpsgd"),
-    Entry("α_e falls where σ_w² is large", correlation, "dpsgd"),
-    Entry("... also at the same t and ‖g‖", by_account("... and the same ‖g‖"), "account"),
+    Entry("DPSGD comes to 2.1 % of test error", best_error, "dpsgd"),
+)
+"""About learning rates and batches."""
+REASONS = (
+    Entry("Early, DPSGD's α_e is below 0.9 α by itself", early_rate, "dpsgd", "α_e/α"),
+    _detail("... and within 15 % of α late", late_rate, "dpsgd", "α_e/α"),
     Entry(
-        "Early, it is the learners' places that lower α_e",
+        "... because gradients are taken where the learners are",
         by_account("... because gradients are taken where the learners are, not at their mean"),
         "account",
+        "α_e/α less that at their mean",
     ),
-    Entry("Late, α_e is above α", by_account("Late, α_e is above α"), "account"),
-    Entry("Early, Δ⁽²⁾ is above Δ_S", by_account("Early, Δ⁽²⁾ is larger than Δ_S"), "account"),
-    Entry("... and late below", by_account("Late, it is smaller"), "account"),
-    Entry("Δ = Δ_S + Δ⁽²⁾, early", by_account("Δ = Δ_S + Δ⁽²⁾ (Eq. 5), early"), "account"),
+    Entry("α_e falls where σ_w² is large", correlation, "dpsgd"),
     Entry(
+        "... also at the same t and ‖g‖", by_account("... and the same ‖g‖"), "account", "partial ρ"
+    ),
+    _detail("Late, α_e is above α", by_account("Late, α_e is above α"), "account", "α_e/α"),
+    _detail(
+        "Early, Δ⁽²⁾ is above Δ_S",
+        by_account("Early, Δ⁽²⁾ is larger than Δ_S"),
+        "account",
+        "lg Δ⁽²⁾/Δ_S",
+    ),
+    _detail("... and late below", by_account("Late, it is smaller"), "account", "lg Δ⁽²⁾/Δ_S"),
+    Entry(
+        "Δ = Δ_S + Δ⁽²⁾ (Eq. 5), early",
+        by_account("Δ = Δ_S + Δ⁽²⁾ (Eq. 5), early"),
+        "account",
+        "what is left, as a share of Δ",
+    ),
+    _detail(
         "Δ⁽²⁾ is what Eq. 5's Hessian says, early",
         by_account("Δ⁽²⁾ = α² n⁻² Σ ‖H δw_j‖² (Eq. 5), early"),
         "account",
+        "lg of their ratio",
+    ),
+    Entry(
+        "Noise of DPSGD's σ_w², isotropic, rescues SSGD at α = 1.5",
+        rescued("strong-isotropic"),
+        "noise",
+        SURVIVAL,
+    ),
+    Entry("... with the learners' covariance", rescued("strong-gaussian"), "noise", SURVIVAL),
+    Entry("... DPSGD's own D with its sign turned", rescued("strong-flipped"), "noise", SURVIVAL),
+    Entry(
+        "A rate that follows DPSGD's α_e rescues SSGD at α = 1.5",
+        rescued(MATCHED),
+        "noise",
+        SURVIVAL,
+    ),
+    _detail(
+        "DPSGD survives α = 1.5 more often than SSGD, fresh seeds", more(OWN), "noise", SURVIVAL
+    ),
+    *_noises(0),
+    _detail("At α = 1.25 DPSGD survives more often than SSGD", more(OWN, LOWER), "noise", SURVIVAL),
+    *_noises(LOWER),
+    _detail(
+        "On Fashion-MNIST DPSGD survives α = 1 more often than SSGD",
+        more(OWN, FASHION),
+        "noise",
+        SURVIVAL,
+    ),
+    *_noises(FASHION),
+    Entry(
+        "Averaged over N(0, σ_w²) the loss is smoother, early (Theorem 1)",
+        by_smoothness("Gaussian noise of the learners' σ_w"),
+        "smoothness",
+        "λ_max over the loss's",
+    ),
+    _detail(
+        "... over the learners' own places",
+        by_smoothness("The learners' own places"),
+        "smoothness",
+        "λ_max over the loss's",
+    ),
+    _detail(
+        "2G/σ_w is the smoothness, within a factor of ten",
+        by_smoothness("2G/σ_w is"),
+        "smoothness",
+        "ratio",
     ),
     Entry(
         "Theorem 1's largest rate tells that α = 1 trains",
         by_account("Theorem 1's largest rate tells that this α trains"),
         "account",
+        "lr_max/α",
     ),
     Entry(
-        "The loss averaged over N(0, σ_w²) is smoother, early (Theorem 1)",
-        by_smoothness("Gaussian noise of the learners' σ_w"),
-        "smoothness",
-    ),
-    Entry(
-        "... over the learners' own places",
-        by_smoothness("The learners' own places"),
-        "smoothness",
-    ),
-    Entry(
-        "2G/σ_w is the smoothness, within a factor of ten",
-        by_smoothness("2G/σ_w is"),
-        "smoothness",
-    ),
-    Entry(
-        "DPSGD's mean model lies where the loss is flatter than where SSGD is, α = 1, early",
+        "At α = 1 DPSGD's mean model lies where the loss is flatter, early",
         by_smoothness("DPSGD's mean model"),
         "smoothness",
+        "λ_max over SSGD's",
     ),
-    Entry(
+    _detail(
         "... SSGD is beyond the edge of stability there",
         by_smoothness("SSGD is beyond"),
         "smoothness",
+        "α λ_max/2",
     ),
-    Entry("... and DPSGD is not", by_smoothness("DPSGD is not"), "smoothness"),
-    Entry(
-        "λ_max early tells which runs survive α = 1.5",
-        by_smoothness("λ_max at the mean model tells which runs of both"),
+    _detail("... and DPSGD is not", by_smoothness("DPSGD is not"), "smoothness", "α λ_max/2"),
+    _detail(
+        "λ_max early tells which runs survive α = 1.5, of those not dead by then",
+        by_smoothness("... of those that are not dead"),
         "smoothness",
+        "AUC",
     ),
-    Entry("SSGD\\* is worse than DPSGD, tuned", ssgd_star, "dpsgd"),
-    Entry("DPSGD survives α = 1.5 and SSGD does not, fresh seeds", rescued(OWN), "noise"),
-    Entry("Noise of DPSGD's strength rescues SSGD", rescued("isotropic"), "noise"),
-    Entry("... as well as DPSGD does", as_well("isotropic"), "noise"),
-    Entry("... of the learners' covariance, as well", as_well("gaussian"), "noise"),
-    Entry("DPSGD's own with its sign turned, as well", as_well("flipped"), "noise"),
-    Entry("... of another run of DPSGD, as well", as_well("twin"), "noise"),
-    Entry("A rate that follows DPSGD's α_e rescues SSGD", rescued(MATCHED), "noise"),
-    Entry("At α = 1.25 DPSGD survives more often than SSGD", rescued(OWN, LOWER), "noise"),
-    Entry("... noise of DPSGD's strength more often", rescued("isotropic", LOWER), "noise"),
-    Entry("... as often as DPSGD", as_well("isotropic", LOWER), "noise"),
-    Entry("... of the learners' covariance, as often", as_well("gaussian", LOWER), "noise"),
-    Entry("... of another run of DPSGD, as often", as_well("twin", LOWER), "noise"),
-    Entry("... a rate that follows DPSGD's α_e, as often", as_well(MATCHED, LOWER), "noise"),
-    Entry(
-        "On Fashion-MNIST DPSGD survives α = 1 more often than SSGD",
-        rescued(OWN, FASHION),
-        "noise",
-    ),
-    Entry("... noise of DPSGD's strength as well", as_well("isotropic", FASHION), "noise"),
-    Entry("... of the learners' covariance", as_well("gaussian", FASHION), "noise"),
-    Entry("... of another run of DPSGD", as_well("twin", FASHION), "noise"),
-    Entry("... a rate that follows DPSGD's α_e", as_well(MATCHED, FASHION), "noise"),
+    Entry("SSGD\\* (noise in place of DPSGD's), tuned, errs more than DPSGD", ssgd_star, "dpsgd"),
+)
+"""About what makes DPSGD survive."""
+MODELS = (
     *(
-        Entry(f"{said}, α = {alpha}", flatter(words, cell), "flatness")
+        Entry(
+            f"{said}, α = {alpha}",
+            flatter(words, cell),
+            "flatness",
+            measure,
+            is_detail=alpha != "0.25" or words in ("trace", "test loss"),
+        )
         for cell, alpha in enumerate(("0.25", "1"))
-        for said, words in (
-            ("Its minimum is flatter at the same training loss: λ_max", "λ_max"),
-            ("... the trace", "trace"),
-            ("... and it generalises better there: test loss", "test loss"),
-            ("... test error", "test error"),
+        for said, words, measure in (
+            ("At the same training loss DPSGD's λ_max is smaller", "λ_max", "ratio at each loss"),
+            ("... the trace", "trace", "ratio at each loss"),
+            ("... and so is its test loss", "test loss", "ratio at each loss"),
+            ("... and its test error", "test error", "points at each loss"),
         )
     ),
     Entry(
-        "A transformer bears higher peaks after a short warm-up with DPSGD",
+        "After a short warm-up a transformer survives higher peaks with DPSGD",
         by_language("With the shortest warm-up DPSGD"),
         "language",
+        SURVIVAL,
     ),
-    Entry("... after a longer one", by_language("With the middle warm-up DPSGD"), "language"),
-    Entry("... after the longest", by_language("With the longest warm-up DPSGD"), "language"),
+    _detail(
+        "... after a longer one", by_language("With the middle warm-up DPSGD"), "language", SURVIVAL
+    ),
+    Entry(
+        "... after the longest", by_language("With the longest warm-up DPSGD"), "language", SURVIVAL
+    ),
     Entry(
         "... and its test loss at its best peak is lower, after a short one",
         by_language("With the shortest warm-up, each"),
         "language",
+        "nats a byte",
     ),
-    Entry("... after the longest", by_language("With the longest warm-up, each"), "language"),
-    Entry("... SSGD needs a long warm-up", by_language("SSGD needs"), "language"),
-    Entry("... and DPSGD does not", by_language("DPSGD does not"), "language"),
+    _detail(
+        "... after the longest",
+        by_language("With the longest warm-up, each"),
+        "language",
+        "nats a byte",
+    ),
+    _detail(
+        "... SSGD needs a long warm-up",
+        by_language("SSGD needs"),
+        "language",
+        f"{SURVIVAL}, shortest less longest",
+    ),
+    _detail(
+        "... and DPSGD does not",
+        by_language("DPSGD does not"),
+        "language",
+        f"{SURVIVAL}, shortest less longest",
+    ),
     Entry(
-        "Convolutional nets converge with DPSGD where they do not with SSGD",
+        "Convolutional nets come below 2 nats with DPSGD where they do not with SSGD",
         by_nets("DPSGD converges where SSGD"),
         "nets",
+        SURVIVAL,
     ),
-    Entry("... with SSGD\\*, tuned", by_nets("DPSGD converges where tuned"), "nets"),
-    Entry(
+    _detail(
+        "... where they do not with SSGD\\*, tuned",
+        by_nets("DPSGD converges where tuned"),
+        "nets",
+        SURVIVAL,
+    ),
+    _detail(
         "... at half of SSGD's edge, where both do, they err less",
         by_nets("At half of it DPSGD is better"),
         "nets",
+        POINTS,
     ),
     Entry(
         "An LSTM on speech converges with DPSGD where it does not with SSGD",
         by_nets("DPSGD converges where SSGD", "speech"),
         "nets",
+        SURVIVAL,
     ),
-    Entry(
+    _detail(
         "... half of SSGD's edge, batch and rate: lower held-out loss",
         by_nets("At half of it DPSGD is better", "speech"),
         "nets",
+        "nats",
     ),
 )
+"""About flatness, and nets beyond the MLP."""
+DPSGD = (*RATES, *REASONS, *MODELS)
 LENA = (
     *(
         Entry(f"{statement}, 20 epochs, each tuned", by_lena(statement), "lena")
@@ -217,10 +353,11 @@ LENA = (
         "LENA is more accurate than AdaScale, 4 epochs: base rate of one worker",
         partial(lena_over_adascale, tuned=False),
         "lena",
+        is_detail=True,
     ),
-    Entry("... tuned at each n", partial(lena_over_adascale, tuned=True), "rivals"),
-    Entry("... both with no or fixed warm-up", lena_scaling, "lena"),
-    Entry(
+    _detail("... tuned at each n", partial(lena_over_adascale, tuned=True), "rivals"),
+    _detail("... both with no or fixed warm-up", lena_scaling, "lena"),
+    _detail(
         "State-aware warm-up is better than a fixed one, 4 epochs: base rate of one worker",
         state_aware,
         "lena",
@@ -250,3 +387,7 @@ PAPERS = {
     "DATE (SC 2019)": DATE,
     "AdaDamp (SciPy 2021)": ADADAMP,
 }
+MAIN = {
+    paper: [entry for entry in entries if not entry.is_detail] for paper, entries in PAPERS.items()
+}
+"""Without the details."""

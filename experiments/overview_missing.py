@@ -21,7 +21,7 @@ from experiments.noise.arms import ARMS
 from experiments.overview_criteria import (
     account_rows,
 )
-from experiments.overview_text import COSTS
+from experiments.overview_text import COSTS, WALL
 from experiments.smoothness import page as smoothness_page
 
 
@@ -85,11 +85,26 @@ def _date_missing(scale: Scale) -> list[str]:
 
 
 def costs(scale: Scale) -> str:
-    """Core hours of the runs behind each table."""
-    lines = []
+    """Hours of the runs behind each table."""
+    lines = [
+        [name, f"{runs:,}", f"{hours:.1f}"] for name, (runs, hours) in _hours(scale).items() if runs
+    ]
+    head = ["study", "runs", "hours on one thread"]
+    return f"## What it cost\n\n{WALL}\n" + markdown(head, lines)
+
+
+def spent(scale: Scale) -> str:
+    """The sum of them."""
+    runs, hours = (sum(column) for column in zip(*_hours(scale).values(), strict=True))
+    by_study = "[study by study](claims.md#what-it-cost)"
+    return f"{runs:,.0f} runs, {hours:.0f} hours on one thread: {by_study}.\n"
+
+
+def _hours(scale: Scale) -> dict[str, tuple[int, float]]:
+    """Runs with a time, and hours of all of them, by study."""
+    found = {}
     for file, name in COSTS.items():
         seconds = [float(row["seconds"] or "nan") for row in tables.read(scale.results / file)]
         finite = [value for value in seconds if math.isfinite(value)]
-        if finite:
-            lines.append([name, str(len(finite)), f"{sum(finite) / 3600:.1f}"])
-    return "## What it cost\n\n" + markdown(["study", "runs", "core hours"], lines)
+        found[name] = len(finite), sum(finite) / 3600
+    return found

@@ -43,6 +43,8 @@ def survival(curves: Mapping[str, list[Cell]]) -> "Figure":
             axes.errorbar(shifted, values, yerr=sides, fmt="o", color=color, capsize=3, label=label)
             fine = np.linspace(alphas.min() * 0.75, alphas.max() * 1.1, 100)
             axes.plot(fine, fit(cells).at(fine), color=color)
+        seeds = sorted({cell.runs for cells in curves.values() for cell in cells})
+        axes.set_title(f"MNIST, n = 5, nB = 2000, 1500 steps; {seeds[-1]} seeds a rate", fontsize=9)
         axes.set_xlabel("learning rate α")
         axes.set_ylabel("share of runs that survive")
         axes.legend()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from experiments import overview
+from experiments import overview, overview_claims
 from experiments.account import command as account
 from experiments.account import page as account_page
 from experiments.adadamp import command as adadamp
@@ -82,6 +82,7 @@ def main(argv: list[str] | None = None) -> int:
             if not scale.is_smoke or (scale.results / table).exists():
                 write(scale)
         overview.write(scale)
+        overview_claims.write(scale)
         print(f"wrote the pages in {scale.page.parent}", file=sys.stderr)
 
     return guarded(command)

@@ -17,7 +17,7 @@ from experiments.common.statistics import (
     every,
     mean,
     share,
-    share_difference,
+    stratified_difference,
 )
 from experiments.common.survival import Cell, alpha_50
 from experiments.dpsgd import rows as dpsgd
@@ -41,9 +41,13 @@ def survivors(scale: Scale, algorithm: str) -> list[Cell]:
     cells = []
     for alpha in RATES:
         rows = fig2(scale, algorithm, alpha)
-        alive = [r.kind_fixed != "nan" and r.error_at[scale.steps] < SURVIVES for r in rows]
+        alive = [_survived(row, scale) for row in rows]
         cells += [Cell(alpha, sum(alive), len(alive))] if alive else []
     return cells
+
+
+def _survived(row: dpsgd.Row, scale: Scale) -> bool:
+    return row.kind_fixed != "nan" and row.error_at[scale.steps] < SURVIVES
 
 
 def larger_rates(scale: Scale) -> Verdict:
@@ -51,9 +55,8 @@ def larger_rates(scale: Scale) -> Verdict:
     cells = [survivors(scale, name) for name in ("dpsgd", "ssgd")]
     if not all(len(found) == len(RATES) for found in cells):
         return None
-    above = [[c for c in found if c.alpha > 1] for found in cells]
-    first, second = ((sum(c.survived for c in a), sum(c.runs for c in a)) for a in above)
-    more = share_difference(first, second)
+    above = [[c[1:] for c in found if c.alpha > 1] for found in cells]
+    more = stratified_difference(list(zip(*above, strict=True)))
     try:
         halves = " against ".join(form(alpha_50(found)) for found in cells)
     except UserError:
@@ -107,7 +110,7 @@ TUNED = ((1.0, "eval", 0.0422), (1.5, "eval", 0.15), (1.5, "persist", 0.0178))
 
 
 def ssgd_star(scale: Scale) -> Verdict:
-    """Points of error that tuned SSGD* has more than DPSGD, unpaired: seeds control nothing."""
+    """Points of error that tuned SSGD* has more than DPSGD, of survivors, unpaired."""
     parts, words = [], []
     for alpha, mode, std in TUNED:
         chosen = [
@@ -115,16 +118,16 @@ def ssgd_star(scale: Scale) -> Verdict:
             for r in fig2_star(scale, alpha)
             if r.noise_mode == mode and math.isclose(r.noise_std, std, rel_tol=0.01)
         ]
-        pair = [
-            [100 * row.error_at[scale.steps] for row in rows if row.kind_fixed != "nan"]
-            for rows in (chosen, fig2(scale, "dpsgd", alpha))
-        ]
+        both = chosen, fig2(scale, "dpsgd", alpha)
+        alive = [[row for row in rows if _survived(row, scale)] for rows in both]
+        pair = [[100 * row.error_at[scale.steps] for row in rows] for rows in alive]
         if min(map(len, pair)) < 2:
             return None
         found = difference(*pair, paired=False)
         words.append(Criterion(low=0.0).verdict(found))
-        parts.append(f"α = {alpha:g}, {mode}: {form(found, '+.1f')}")
-    return every(words), "; ".join(parts) + " points"
+        counts = " and ".join(f"{len(a)} of {len(b)}" for a, b in zip(pair, both, strict=True))
+        parts.append(f"α = {alpha:g}, {mode}: {form(found, '+.1f')} ({counts} survive)")
+    return every(words), "; ".join(parts) + " points; σ_0 chosen on these seeds"
 
 
 def fig2_star(scale: Scale, alpha: float) -> list[dpsgd.Row]:

@@ -1,10 +1,11 @@
 """The tables of LENA's and the rivals' studies read again; see `experiments.reread`."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from experiments.common.claims import Verdict
 from experiments.common.scale import Scale
-from experiments.common.statistics import Criterion, mean
+from experiments.common.statistics import Criterion, contrast
 from experiments.lena.plan import cell, study
 from experiments.lena.rows import Row, read_csv
 from experiments.lena.tables import GUESSING, Rows
@@ -52,15 +53,20 @@ def rivals(scale: Scale, ours: str, theirs: str, criterion: Criterion) -> Verdic
 
 
 def _points(pairs: Sequence[Sequence[list[Row]]], criterion: Criterion) -> Verdict:
-    """Mean difference over n and seeds, paired by both; a lost run has the error of guessing."""
-    values = []
+    """Mean over n of differences, paired by seed; a lost run has the error of guessing.
+
+    n is fixed, so the interval is of the seeds at each n alone. None while an n has not two pairs.
+    """
+    by_n = []
     for ours, theirs in pairs:
         a, b = ({row.seed: row for row in rows} for rows in (ours, theirs))
-        values += [100 * (_best(a[s]) - _best(b[s])) for s in sorted(a.keys() & b.keys())]
-    if len(values) < 2:
+        by_n.append([100 * (_best(a[s]) - _best(b[s])) for s in sorted(a.keys() & b.keys())])
+    if not by_n or min(map(len, by_n)) < 2:
         return None
-    found = mean(values)
-    return criterion.verdict(found), f"{form(found, '+.1f')} points, {len(values)} pairs"
+    found = contrast(by_n, [1 / len(by_n)] * len(by_n))
+    means = [fmean(values) for values in by_n]
+    text = f"{form(found, '+.1f')} points, {sum(map(len, by_n))} pairs"
+    return criterion.verdict(found), f"{text}; of one n {min(means):+.1f} to {max(means):+.1f}"
 
 
 def _best(row: Row) -> float:

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVarTuple
 
 from experiments.common.markdown import table_row
-from experiments.common.statistics import Criterion, Word, share_difference
+from experiments.common.statistics import (
+    Criterion,
+    Word,
+    share_difference,
+    stratified_difference,
+)
 
 Measured = TypeVarTuple("Measured")
 """Types of the arguments that a study's criteria are evaluated on: its rows, and its size."""
@@ -16,6 +21,8 @@ are missing."""
 
 Counts = tuple[int, int]
 """How many of how many runs survived."""
+Strata = Sequence[Counts]
+"""At each rate, or of each net."""
 
 REPRODUCES = """\
 | the paper | criterion | measured | reproduces |
@@ -39,15 +46,25 @@ class Claim(Generic[*Measured]):
     """Evaluates the criterion."""
 
 
-def of_survival(first: Counts | None, second: Counts | None, criterion: Criterion) -> Verdict:
+def of_survival(first: Strata | None, second: Strata | None, criterion: Criterion) -> Verdict:
     """Of the share of runs that survive, of the first less that of the second; unpaired.
 
-    Near the edge of stability a seed controls nothing. None while counts are.
+    Near the edge of stability a seed controls nothing. All strata are counted together, as the
+    criteria have it; of several, the interval that keeps them apart is shown, too. None while
+    counts are.
     """
     if first is None or second is None:
         return None
-    (a, m), (b, n), found = first, second, share_difference(first, second)
-    return criterion.verdict(found), f"{a}/{m} - {b}/{n}: {found:+.2f}"
+    (a, m), (b, n) = (
+        (sum(alive for alive, _ in counts), sum(runs for _, runs in counts))
+        for counts in (first, second)
+    )
+    found = share_difference((a, m), (b, n))
+    text = f"{a}/{m} - {b}/{n}: {found:+.2f}"
+    if len(first) > 1:
+        apart = stratified_difference(list(zip(first, second, strict=True)))
+        text += f", rates apart [{apart.low:+.2f}, {apart.high:+.2f}]"
+    return criterion.verdict(found), text
 
 
 def table(head: str, claims: Sequence[Claim[*Measured]], *given: *Measured) -> str:

@@ -94,6 +94,31 @@ def share_difference(
     return Estimate(value, low, value + math.hypot(p.high - p.value, q.value - q.low))
 
 
+def stratified_difference(
+    pairs: Sequence[tuple[tuple[int, int], tuple[int, int]]], level: float = LEVEL
+) -> Estimate:
+    r"""Mean over strata, such as learning rates, of differences of two shares.
+
+    .. math:: \bar d - \frac1K \sqrt{\sum_k (d_k - l_k)^2}, \qquad
+        \bar d + \frac1K \sqrt{\sum_k (u_k - d_k)^2}
+
+    from `share_difference` of each. Where the strata differ much, an interval from all counts
+    together is too wide.
+
+    Args:
+        pairs: of each stratum, (successes, runs) of the first and of the second.
+        level: of the interval.
+
+    Reference: Zou, Donner, "Construction of confidence limits about effect measures: a general
+    approach", Statistics in Medicine 27, 2008.
+    """
+    found = [share_difference(*pair, level) for pair in pairs]
+    value = sum(each.value for each in found) / len(found)
+    below = math.hypot(*(each.value - each.low for each in found)) / len(found)
+    above = math.hypot(*(each.high - each.value for each in found)) / len(found)
+    return Estimate(value, value - below, value + above)
+
+
 def difference(
     first: Sequence[float], second: Sequence[float], *, paired: bool, level: float = LEVEL
 ) -> Estimate:

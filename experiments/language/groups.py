@@ -32,12 +32,12 @@ class Measured:
         found = [self.at(Cell(arm, warmup, peak)) for peak in self.size.peaks]
         return found if all(len(rows) == len(self.size.seeds) for rows in found) else None
 
-    def counts(self, arm: str, warmup: int) -> tuple[int, int] | None:
-        """How many of how many runs survived, at all peaks together."""
+    def counts(self, arm: str, warmup: int) -> list[tuple[int, int]] | None:
+        """How many of how many runs survived at each peak; None while some are missing."""
         found = self.over_peaks(arm, warmup)
         if found is None:
             return None
-        return sum(row.survived for rows in found for row in rows), sum(map(len, found))
+        return [(sum(row.survived for row in rows), len(rows)) for rows in found]
 
     def best(self, arm: str, warmup: int) -> list[float] | None:
         """Test losses at the peak that is best on the first seed, of the other seeds.

@@ -62,11 +62,13 @@ class Measured:
         """The least rate at which SSGD failed on the tuning seed."""
         return edge(task, self.size, self.known)
 
-    def counts(self, groups: Sequence[Group]) -> tuple[int, int] | None:
-        """How many of how many runs survived in all of them; None while runs are missing."""
+    def counts(self, groups: Sequence[Group]) -> list[tuple[int, int]] | None:
+        """How many of how many runs survived in each of them; None while runs are missing."""
         found = [self.whole(group) for group in groups]
-        rows = [row for each in found if each is not None for row in each]
-        return None if None in found else (sum(row.survived for row in rows), len(rows))
+        rows = [each for each in found if each is not None]
+        if len(rows) < len(found):
+            return None
+        return [(sum(row.survived for row in each), len(each)) for each in rows]
 
     def gain(self, first: Sequence[Group], second: Sequence[Group]) -> Contrast | None:
         """Mean over pairs of groups of the difference of their measures; unpaired.

@@ -37,7 +37,11 @@ def as_many(first: str, second: str) -> Callable[[Measured], Verdict]:
 
 
 def _judged(first: str, second: str, criterion: Criterion) -> Callable[[Measured], Verdict]:
-    return lambda made: of_survival(made.counts(first), made.counts(second), criterion)
+    def measured(made: Measured) -> Verdict:
+        a, b = made.counts(first), made.counts(second)
+        return of_survival(a and [a], b and [b], criterion)
+
+    return measured
 
 
 def _rescues(name: str, statement: str) -> tuple[Claim[Measured], ...]:

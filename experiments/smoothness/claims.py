@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from experiments.common.claims import Claim, Verdict
 from experiments.common.statistics import Criterion, Estimate
-from experiments.smoothness.groups import Measured
+from experiments.smoothness.groups import DEAD, Measured
 from experiments.smoothness.plan import DPSGD, SSGD
 
 SMOOTHER = Criterion(high=0.9)
@@ -124,6 +124,11 @@ SURVIVAL = (
         "λ_max at the mean model tells which runs of both algorithms survive",
         "AUC above 0.7",
         judged(lambda made: made.tells("none_lambda_max"), TELLS),
+    ),
+    Claim(
+        "... of those that are not dead by then (asked after the runs)",
+        f"AUC above 0.7; left out: a loss of {DEAD:g} and more",
+        judged(lambda made: made.tells("none_lambda_max", dead=DEAD), TELLS),
     ),
 )
 """At the largest rate, where some survive and others die."""

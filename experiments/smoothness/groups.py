@@ -12,6 +12,8 @@ from experiments.smoothness.size import Size
 
 LEAST = 3
 """Runs that an interval is made from, at least."""
+DEAD = 2.2
+"""Training loss from which on a run is dead at a step: all predictions alike have ln 10 = 2.30."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,17 @@ class Measured:
         self, alpha: float, arm: str, name: str, steps: tuple[int, ...], factor: float = 1.0
     ) -> Estimate | None:
         """Geometric mean of a number over the runs, times a factor."""
-        values = self.course(alpha, arm, name, steps)
-        if len(values) < LEAST:
-            return None
-        return Estimate(*(factor * math.exp(value) for value in mean(values)))
+        return _geometric(self.course(alpha, arm, name, steps), factor)
+
+    def alive(self, alpha: float, arm: str, step: int) -> list[Row]:
+        """The runs that are not dead at a step; none while runs are missing."""
+        found = self.at(alpha, arm, step) if self.complete(alpha, arm) else []
+        return [row for row in found if row.none_loss < DEAD]
+
+    def edge(self, alpha: float, arm: str, step: int) -> Estimate | None:
+        """Alpha lambda_max / 2 of those, 1 at the edge of stability: their geometric mean."""
+        values = [_log(row, "none_lambda_max") for row in self.alive(alpha, arm, step)]
+        return _geometric([value for value in values if math.isfinite(value)], alpha / 2)
 
     def ratio(self, alpha: float, name: str, over: str, steps: tuple[int, ...]) -> Estimate | None:
         """One number of DPSGD's runs over another, geometric mean of the runs."""
@@ -56,10 +65,7 @@ class Measured:
             [_log(row, name) - _log(row, over) for row in self.at(alpha, DPSGD, step)]
             for step in steps
         ]
-        values = [float(v) for v in np.mean(columns, axis=0) if math.isfinite(v)]
-        if len(values) < LEAST:
-            return None
-        return Estimate(*map(math.exp, mean(values)))
+        return _geometric([float(v) for v in np.mean(columns, axis=0) if math.isfinite(v)])
 
     def against(
         self, alpha: float, first: str, second: str, name: str, steps: tuple[int, ...]
@@ -70,11 +76,18 @@ class Measured:
             return None
         return Estimate(*map(math.exp, difference(a, b, paired=False)))
 
-    def tells(self, name: str, arms: tuple[str, ...] = tuple(ARMS)) -> Estimate | None:
+    def tells(
+        self, name: str, arms: tuple[str, ...] = tuple(ARMS), dead: float = math.inf
+    ) -> Estimate | None:
         """How often a run that died had a larger number than one that survived.
 
         At the largest rate alone: over several, the rate itself would tell. A run whose weights
         were no longer finite has the largest number.
+
+        Args:
+            name: of the number.
+            arms: whose runs.
+            dead: loss from which on a run has died by then, and is left out.
         """
         alpha = self.size.alphas[-1]
         if not all(self.complete(alpha, arm) for arm in arms):
@@ -83,11 +96,19 @@ class Measured:
             (getattr(row, name), row.survived)
             for arm in arms
             for row in self.at(alpha, arm, self.size.tells)
+            if dead == math.inf or row.none_loss < dead
         ]
         values = [math.inf if math.isnan(value) else value for value, _ in found]
         died = [value for value, (_, survived) in zip(values, found, strict=True) if not survived]
         lived = [value for value, (_, survived) in zip(values, found, strict=True) if survived]
         return auc(died, lived) if min(len(died), len(lived)) >= LEAST else None
+
+
+def _geometric(logarithms: list[float], factor: float = 1.0) -> Estimate | None:
+    """Geometric mean with its interval, times a factor; None of fewer than LEAST."""
+    if len(logarithms) < LEAST:
+        return None
+    return Estimate(*(factor * math.exp(value) for value in mean(logarithms)))
 
 
 def _log(row: Row, name: str) -> float:

@@ -8,7 +8,7 @@ from experiments.common.markdown import markdown, not_run_yet, page, provenance
 from experiments.common.scale import Scale
 from experiments.common.statistics import Estimate
 from experiments.smoothness.claims import INSTEAD, SURVIVAL, THEOREM
-from experiments.smoothness.groups import Measured
+from experiments.smoothness.groups import DEAD, Measured
 from experiments.smoothness.plan import ARMS, DPSGD
 from experiments.smoothness.rows import ERROR, read
 from experiments.smoothness.size import study
@@ -48,9 +48,10 @@ its table and its picture. A row for each measured step of each run:
 [smoothness.csv](results/smoothness.csv).
 """
 
-DEAD = """\
+REVERSED = """\
 Seen after the runs: a net whose units are off lies where the loss is flat, so of the runs that are
-dead after {tells} steps many have the *smallest* numbers, and the order is reversed.
+dead after {tells} steps many have the *smallest* numbers, and the order is reversed. The last line
+leaves these out.
 """
 
 
@@ -96,7 +97,7 @@ def text(scale: Scale) -> str:
         _edges(made),
         f"## What tells which runs survive, α = {size.alphas[-1]:g}\n",
         claims.table(titles, SURVIVAL, made),
-        DEAD.format(tells=size.tells) if made.complete(size.alphas[-1], DPSGD) else "",
+        REVERSED.format(tells=size.tells) if made.complete(size.alphas[-1], DPSGD) else "",
     ]
     return page(parts, is_smoke=scale.is_smoke)
 
@@ -147,13 +148,18 @@ def _edges(made: Measured) -> str:
             if not made.complete(alpha, arm):
                 continue
             survived = f"{sum(row.survived for row in runs)} of {len(runs)}"
-            edges = (
-                made.level(alpha, arm, "none_lambda_max", (step,), alpha / 2)
-                for step in made.size.at
-            )
-            lines.append([f"{alpha:g}", label, survived, *map(_shown, edges)])
+            edges = [_edge(made, alpha, arm, step) for step in made.size.at]
+            lines.append([f"{alpha:g}", label, survived, *edges])
     head = ["α", "", "survived", *(f"α λ_max/2, step {step}" for step in made.size.at)]
-    return markdown(head, lines) if lines else ""
+    left_out = f"\nRuns with a loss of {DEAD:g} or more at the step are left out.\n"
+    return markdown(head, lines) + left_out if lines else ""
+
+
+def _edge(made: Measured, alpha: float, arm: str, step: int) -> str:
+    """The number, and of how many runs it is if some are dead by then."""
+    alive, planned = len(made.alive(alpha, arm, step)), len(made.size.seeds)
+    counted = f" ({alive} of {planned})" if alive < planned else ""
+    return _shown(made.edge(alpha, arm, step)) + counted
 
 
 def _shown(found: Estimate | None) -> str:

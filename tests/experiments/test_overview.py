@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import overview, overview_criteria
+from experiments import overview_criteria
 from experiments.common.scale import FULL, HERE, Scale
 from experiments.common.statistics import difference, every
 from experiments.fight import rows as fight
@@ -14,6 +14,7 @@ from experiments.noise import rows as noise
 from experiments.noise.arms import OWN, SSGD
 from experiments.noise.rows import Row
 from experiments.noise.size import FULL as NOISE
+from experiments.overview_entries import PAPERS
 from experiments.overview_picture import survival_curves
 from experiments.reread import survivors
 from tests.experiments.test_fight import edge_rows, step_at
@@ -28,7 +29,7 @@ def test_a_statement_about_several_cases_fails_where_one_does(words, word) -> No
 
 
 def test_every_line_leads_to_a_page() -> None:
-    pages = {entry.page for entries in overview.PAPERS.values() for entry in entries}
+    pages = {entry.page for entries in PAPERS.values() for entry in entries}
     assert all((HERE / f"{name}.md").exists() for name in pages)
 
 
@@ -46,8 +47,7 @@ def arms(folder: Path, runs: int) -> Scale:
 
 def test_an_arm_is_judged_when_all_its_runs_are_there(tmp_path: Path) -> None:
     half, whole = (arms(tmp_path / str(n), n) for n in (7, len(NOISE.seeds)))
-    word, text = overview_criteria.rescued(OWN)(half) or ("", "")
-    assert (word, text.startswith("begun")) == ("open", True)
+    assert overview_criteria.rescued(OWN)(half) is None
     word, text = overview_criteria.rescued(OWN)(whole) or ("", "")
     assert (word, "20/20 - 0/20" in text) == ("yes", True)
     assert overview_criteria.rescued("isotropic")(whole) is None
@@ -67,9 +67,8 @@ def test_the_fight_is_shown_once_all_runs_of_both_methods_are_there(tmp_path: Pa
     scale = Scale(results=tmp_path, page=tmp_path / "README.md")
     rows = [*edge_rows(COMPLETE, step_at(1.5)), *edge_rows(SYNCHRONOUS, step_at(1.0))]
     judge = overview_criteria.by_fight("DPSGD with W = 11ᵀ/n bears")
-    assert judge(scale) is None
     fight.write(rows[1:], tmp_path)
-    assert (judge(scale) or ("", ""))[0] == "open"
+    assert judge(scale) is None
     assert set(survival_curves(scale)[COMPLETE]) == set(survivors(scale, "dpsgd"))
     fight.write(rows, tmp_path)
     assert (judge(scale) or ("", ""))[0] == "yes"

@@ -61,6 +61,29 @@ def test_newcombes_interval_covers_the_difference(p, q):
     assert 0.93 <= decided(p, q, Criterion())["covered"] <= 0.99
 
 
+def test_strata_kept_apart_cover_their_mean_difference_and_are_narrower_where_they_differ():
+    """At one rate all live, at one all of the second die, at one all die, five runs each."""
+    shares, runs, rng = ((1.0, 1.0), (0.9, 0.1), (0.0, 0.0)), 5, np.random.default_rng(0)
+    truth, hits, studies = sum(p - q for p, q in shares) / 3, 0, 2000
+    for _ in range(studies):
+        drawn = rng.binomial(runs, shares)
+        found = statistics.stratified_difference([((a, runs), (b, runs)) for a, b in drawn])
+        hits += found.low <= truth <= found.high
+    assert hits / studies > 0.94
+    pairs = [((5, 5), (5, 5)), ((5, 5), (0, 5)), ((0, 5), (0, 5))]
+    apart = statistics.stratified_difference(pairs)
+    together = statistics.share_difference((10, 15), (5, 15))
+    assert apart.value == pytest.approx(together.value)
+    assert together.low < 0 < apart.low
+
+
+def test_one_stratum_is_newcombes_interval():
+    pair = (14, RUNS), (3, RUNS)
+    assert statistics.stratified_difference([pair]) == pytest.approx(
+        statistics.share_difference(*pair)
+    )
+
+
 def test_twenty_runs_decide_about_half_and_not_about_a_fifth():
     better = Criterion(low=0.0)
     assert decided(0.9, 0.4, better)["yes"] > 0.9
