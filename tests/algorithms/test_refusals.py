@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gossip.comm.stacked import Stacked
-from gossip.config import Averaging, Config, Data, Model, Rate
+from gossip.config import Averaging, BatchGrowth, Config, Data, Model, Rate
 from gossip.config.compute import Compute
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
@@ -44,6 +44,11 @@ REFUSED = [
     ("decentlam", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("slowmo", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
+    ("ef21", {"rate": Rate(lr=0.1, scaling="adascale")}, "estimate of the mean gradient"),
+    ("powersgd", {"rate": Rate(lr=0.1, scaling="lena")}, "estimate of the mean gradient"),
+    ("ef21", {"rate": Rate(lr=0.1, warmup="state-aware")}, "estimate of the mean gradient"),
+    ("powersgd", {"damping": BatchGrowth(damping="noise-scale")}, "estimate of the mean gradient"),
+    ("ef21", {"damping": BatchGrowth(damping="radadamp")}, "estimate of the mean gradient"),
     ("dpsgd", {"gossip": {"topology": "random-directed"}}, "cannot keep the mean"),
     ("choco-awc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
     ("gasloc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
@@ -96,6 +101,9 @@ FITS = [
     ("noloco", {"gossip": {"topology": "random-directed"}}),
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
+    ("demo", {"rate": Rate(lr=0.1, scaling="adascale")}),
+    ("ef21", {"rate": Rate(lr=0.1, scaling="linear"), "damping": BatchGrowth(damping="adadamp")}),
+    ("powersgd", {"rate": Rate(lr=0.1, layer_ratio="fixed")}),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="fixed", scaling="adascale")}),
     ("edm", {"rate": Rate(lr=0.1, warmup="state-aware", scaling="lena")}),
 ]
