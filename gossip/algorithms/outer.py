@@ -145,8 +145,8 @@ class Outer(Method):
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step alone; then what the learners do together."""
         gradients = gradient(state.x)
-        lr = rate(state.x, gradients)
         direction = self.direction(gradients.values, state.step, comm)
+        lr = rate(state.x, gradients, None, direction)
         x_next = state.optimizer.step(state.x, direction, lr)
         now = Now(state.step + 1, x_next, state.rows, lr, w, comm, state.optimizer, state.pending)
         x_next, rows, pending = self.meet(now)
