@@ -12,6 +12,7 @@ from gossip.damping import Damper
 from gossip.errors import UserError
 from gossip.rates import Rule
 from topologies import Topology
+from topologies.check import steps
 
 SIGNED = ("sgd", "nesterov", "lars", "larc")
 """Optimizers that keep sums of gradients, which may have any sign, and no squares."""
@@ -49,7 +50,7 @@ def check(
     wanted = algorithm.properties
     # With one model for all, W plays no part.
     of_topology = () if algorithm.shared else refusals(wanted, topology, config.gossip.mix_every)
-    of_moments = _of_moments(config) if _mixes_moments(algorithm) else ()
+    of_moments = _of_moments(config, topology) if _mixes_moments(algorithm) else ()
     of_rows = of_wire(algorithm, config.gossip.wire)
     for reason in chain(of_topology, _of_run(wanted, config, rule, damper), of_rows, of_moments):
         raise UserError(f"algorithm {name} {reason}")
@@ -60,9 +61,17 @@ def _mixes_moments(algorithm: Any) -> bool:
     return algorithm.properties.shares_moments and sends_rows(algorithm.pattern)
 
 
-def _of_moments(config: Config) -> Iterator[str]:
+def _of_moments(config: Config, topology: Topology) -> Iterator[str]:
     wire, optimizer = config.gossip.wire, config.rate.optimizer
-    if wire not in WIRES and optimizer not in SIGNED:
+    if optimizer in SIGNED:
+        return
+    if any((topology.matrix(t).data < 0).any() for t in steps(topology)):
+        yield (
+            f"averages what {optimizer} keeps, squares of gradients, which the negative weights of "
+            f"topology {topology.name} might make negative; use --weights metropolis-hastings, "
+            "another topology, or --optimizer sgd"
+        )
+    if wire not in WIRES:
         yield (
             f"averages what {optimizer} keeps, squares of gradients, which --wire {wire} might "
             "make negative; use --wire bf16 or full, or --optimizer sgd"

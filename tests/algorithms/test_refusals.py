@@ -62,6 +62,14 @@ REFUSED = [
         },
         "only 1 would ever be used",
     ),
+    (
+        "mixed-state",
+        {
+            "gossip": {"topology": "star", "weights": "best-constant"},
+            "rate": Rate(lr=0.1, optimizer="adam"),
+        },
+        "negative weights of topology star",
+    ),
     ("sparseloco", {"gossip": {"wire": "bf16"}}, "--wire full"),
     ("ssgd-injected", {"reliability": Reliability(on_nonfinite="skip")}, "leave one out"),
     ("ssgd-injected", {"gossip": {"wire": "bf16"}}, "--wire full"),
@@ -102,6 +110,11 @@ FITS = [
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
     ("demo", {"rate": Rate(lr=0.1, scaling="adascale")}),
+    ("mixed-state", {"gossip": {"topology": "star", "weights": "best-constant"}}),
+    (
+        "mixed-state",
+        {"gossip": {"topology": "matching"}, "rate": Rate(lr=0.1, optimizer="adam")},
+    ),
     ("ef21", {"rate": Rate(lr=0.1, scaling="linear"), "damping": BatchGrowth(damping="adadamp")}),
     ("powersgd", {"rate": Rate(lr=0.1, layer_ratio="fixed")}),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="fixed", scaling="adascale")}),
