@@ -70,6 +70,11 @@ REFUSED = [
         },
         "negative weights of topology star",
     ),
+    (
+        "gasloc",
+        {"gossip": {"mix_every": 2, "algorithm_options": ("mu=0", "every=5")}},
+        "with --mix-every 2 would only every 10",
+    ),
     ("sparseloco", {"gossip": {"wire": "bf16"}}, "--wire full"),
     ("ssgd-injected", {"reliability": Reliability(on_nonfinite="skip")}, "leave one out"),
     ("ssgd-injected", {"gossip": {"wire": "bf16"}}, "--wire full"),
@@ -106,6 +111,7 @@ FITS = [
             }
         },
     ),
+    ("gasloc", {"gossip": {"mix_every": 2, "algorithm_options": ("mu=0", "every=1")}}),
     ("noloco", {"gossip": {"topology": "random-directed"}}),
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
