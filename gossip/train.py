@@ -161,7 +161,7 @@ def _moment(
     flat_spread: float | None,
 ) -> Moment:
     comm = study.comm
-    lr = torch.as_tensor(step.lr).double()
+    lr = torch.as_tensor(step.lr, dtype=torch.float64)
     if lr.ndim and not algorithm.shared:  # each learner may have rates of its own
         lr = comm.mean(lr.reshape(-1, lr.shape[-1]))
     return Moment(

@@ -220,6 +220,23 @@ def test_a_first_step_that_is_left_out_leaves_zero_state():
     assert not optimizer.state_rows()["momentum_buffer"][0].any()
 
 
+@pytest.mark.parametrize("rate", [0.1, torch.tensor([0.1, 0.2]), torch.full((2, 2), 0.1)])
+def test_a_first_step_that_is_left_out_leaves_the_sums_that_the_optimizer_begins_with(rate):
+    optimizer = FlatOptimizer(
+        lambda groups: torch.optim.Adagrad(groups, lr=1.0, initial_accumulator_value=4.0),
+        LAYERS,
+        skips=True,
+    )
+    x, gradients = torch.ones(2, 8), torch.ones(2, 8)
+    gradients[0, 0] = math.nan
+    stepped = optimizer.step(x, gradients, rate)
+    assert torch.equal(stepped[0], x[0])
+    assert torch.equal(x, torch.ones(2, 8))
+    sums = [rows for name, rows in optimizer.state_rows().items() if name.endswith("sum")]
+    assert all((rows[0] == 4).all() and (rows[1] == 5).all() for rows in sums)
+    assert sums
+
+
 def test_patience_ends_after_fifty_lost_steps_in_a_row():
     verdict = Verdict(10, patient=True)
     verdict.follow(range(2), [2.0, math.nan])

@@ -147,7 +147,18 @@ BAD = {
     "model with other arguments": (["--model", "json:dumps"], "(input_shape, num_classes)"),
     "model without enough outputs": (["--model", "tests.test_run:too_narrow"], "needed are logits"),
     "model that is none": (["--model", "operator:eq"], "returned bool, not a torch.nn.Module"),
-    "bad optimizer option": (["--optimizer-options", "momentum=-3"], "momentum"),
+    "bad optimizer option": (
+        ["--optimizer", "adam", "--optimizer-options", "eps=-3"],
+        "Invalid epsilon",
+    ),
+    "momentum among the options": (
+        ["--algorithm", "qg-dsgdm", "--optimizer-options", "momentum=0.9"],
+        "optimizer option momentum=0.9 has a flag: give --momentum 0.9",
+    ),
+    "weight decay among the options": (
+        ["--optimizer-options", "weight_decay=1e-4"],
+        "give --weight-decay 1e-4",
+    ),
     "unknown option of a scaling": (["--scaling-options", "clip=both"], "has no option 'clip'"),
     "warm-up without a baseline": (["--warmup", "legw"], "--baseline-batch"),
     "baseline larger than the batch": (

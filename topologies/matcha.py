@@ -30,12 +30,13 @@ MOST = 1024
 
 
 def matcha(n: int, graph: nx.Graph, *, budget: float = 0.5, seed: int = 0) -> Topology:
-    """W(t) = I - a sum of the active matchings' Laplacians; `budget` of them on average.
+    """W(t) = I - a sum of the active matchings' Laplacians; at most `budget` of them on average.
 
     Args:
         n: learners.
         graph: connected, nodes 0..n-1.
-        budget: C_b in (0, 1], the share of the graph's messages that is sent.
+        budget: C_b in (0, 1], the share of the matchings that is active on average. That of the
+            graph's messages is another where matchings have different numbers of edges.
         seed: of what is active.
 
     Raises:

@@ -39,7 +39,7 @@ def periodic(
 def matcha(
     n: int, *, base: str = "ring", budget: float = 0.5, seed: int = 0, **options: Any
 ) -> Topology:
-    """Random matchings of the graph `base`, a share `budget` of its messages on average.
+    """Random matchings of the graph `base`, a share `budget` of them active on average.
 
     Further options are those of the base.
 

@@ -1,10 +1,10 @@
-"""Bounds that several methods share: decays, and the least rate that is divided by."""
+"""Bounds that several methods share: decays, and the rate up to which none is divided by."""
 
 from gossip.errors import UserError
 
 SMALLEST_RATE = 1e-8
-"""Below this, differences of weights are divided by it and not by alpha, which a warm-up may begin
-at 0."""
+"""An alpha that is not above this, as in a warm-up that begins at 0 or where --lr-trace follows a
+run, divides no differences of weights: what they would have gone into stays as it is."""
 
 
 def share_below_one(name: str, value: float) -> None:

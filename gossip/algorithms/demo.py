@@ -51,7 +51,7 @@ class DeMo(Exchanged):
     """
 
     properties: ClassVar[Properties] = replace(
-        Exchanged.properties, own_momentum=True, one_rate=True
+        Exchanged.properties, own_momentum=True, one_rate=True, exact_mean=True
     )
 
     beta: float = 0.999

@@ -28,7 +28,9 @@ class Exchanged(Method):
     """What these have in common: gradients of all learners at the same weights."""
 
     shared: ClassVar[bool] = True
-    properties: ClassVar[Properties] = Properties(leaves_out=False, steers=True, survives=False)
+    properties: ClassVar[Properties] = Properties(
+        leaves_out=False, steers=True, survives=False, exact_mean=False
+    )
 
     def init(self, x: Tensor, local: int) -> State[FlatOptimizer]:
         """One shared row, x [d], and what each learner keeps."""

@@ -42,7 +42,8 @@ class MixedState(Method):
     for each quantity that the optimizer has of every weight: the buffer of momentum, Adam's two
     moments; counters stay. With SGD and momentum it is mixed-momentum. With W = 11^T/n and Adam it
     is not SSGD with Adam: v averages squares of gradients, and is larger than the square of an
-    average by (1 - beta_2) times their variance. W must have no negative weight, or v might.
+    average by (1 - beta_2) times their variance. Of optimizers that keep squares W must have no
+    negative weight, or v might be.
 
     - sent: a row along each edge, and another for each quantity, after the gradient
     - state: the optimizer's

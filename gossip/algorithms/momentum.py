@@ -42,7 +42,9 @@ class QuasiGlobal(_Momentum):
     .. math::
         d = g + \beta (\beta \hat m + g) \quad\text{or heavy ball}\quad d = \beta \hat m + g, \qquad
         w(t+1) = W (w(t) - \alpha d), \qquad
-        \hat m \leftarrow \mu \hat m + (1 - \mu) \frac{w(t) - w(t+1)}{\max(\alpha, 10^{-8})}
+        \hat m \leftarrow \mu \hat m + (1 - \mu) \frac{w(t) - w(t+1)}{\alpha}
+
+    A step with alpha <= 1e-8 is an averaging, in which \hat m stays as it is.
 
     At a fixed point \hat m = 0, so the bias is that of ATC with this alpha (heavy ball) or with
     (1 + beta) alpha (Nesterov), where local momentum has alpha/(1 - beta). On the mean heavy ball
@@ -90,10 +92,11 @@ class QuasiGlobal(_Momentum):
         heavy = self.beta * m + g
         d = heavy if self.direction == "heavy-ball" else g + self.beta * heavy
         x_next = comm.start_mix(state.optimizer.step(x, d, lr), w)()
-        moved = (x - x_next) / max(float(lr), SMALLEST_RATE)
-        rows = {"momentum": self.mu * m + (1 - self.mu) * moved}
+        alpha = float(lr)
+        if alpha > SMALLEST_RATE:
+            m = self.mu * m + (1 - self.mu) * (x - x_next) / alpha
         return (
-            State(state.step + 1, x_next, state.optimizer, rows),
+            State(state.step + 1, x_next, state.optimizer, {"momentum": m}),
             Step(x, g, gradients.losses, x_next, lr),
         )
 
@@ -151,7 +154,8 @@ class DecentLam(_Momentum):
 
     \tilde g is the gradient of the loss that ATC minimises, so the fixed point is that of ATC with
     this alpha, for any beta; local momentum has that of alpha/(1 - beta). Computed as
-    w(t+1) = W y - alpha beta m, so that alpha = 0 is an averaging.
+    w(t+1) = W y - alpha beta m, so that alpha = 0 is an averaging; where alpha <= 1e-8, m stays as
+    it is.
 
     - sent: one row along each edge, after the gradient
     - state: m
@@ -187,10 +191,11 @@ class DecentLam(_Momentum):
         lr = rate(x, gradients)
         alpha = float(lr)
         mixed = comm.start_mix(state.optimizer.step(x, gradients.values, lr), w)()
-        rows = {"momentum": self.beta * m + (x - mixed) / max(alpha, SMALLEST_RATE)}
         x_next = mixed - alpha * self.beta * m
+        if alpha > SMALLEST_RATE:
+            m = self.beta * m + (x - mixed) / alpha
         return (
-            State(state.step + 1, x_next, state.optimizer, rows),
+            State(state.step + 1, x_next, state.optimizer, {"momentum": m}),
             Step(x, gradients.values, gradients.losses, mixed, lr),
         )
 

@@ -66,7 +66,8 @@ class Outer(Method):
         x_j \leftarrow \theta
 
     with Nesterov's momentum, or heavy ball; ``slowmo`` keeps v in units of the gradient, v <- mu v
-    + \bar\Delta / alpha and theta <- theta - eta alpha v, which differs where alpha changes.
+    + \bar\Delta / alpha and theta <- theta - eta alpha v, which differs where alpha changes. Where
+    alpha <= 1e-8 in a round's last step, theta <- theta - eta \bar\Delta, and v stays as it is.
 
     The inner optimizer's state stays local and goes on through the rounds, or with ``moments=mean``
     is averaged at their ends as the weights are (local Adam); weight decay and the learning rate's
@@ -144,8 +145,8 @@ class Outer(Method):
     ) -> tuple[State[FlatOptimizer], Step]:
         """Step alone; then what the learners do together."""
         gradients = gradient(state.x)
-        lr = rate(state.x, gradients)
         direction = self.direction(gradients.values, state.step, comm)
+        lr = rate(state.x, gradients, None, direction)
         x_next = state.optimizer.step(state.x, direction, lr)
         now = Now(state.step + 1, x_next, state.rows, lr, w, comm, state.optimizer, state.pending)
         x_next, rows, pending = self.meet(now)
@@ -177,10 +178,11 @@ class Outer(Method):
     ) -> tuple[Tensor, Tensor]:
         """The next theta and v, from where the round has led."""
         delta = theta - agreed
-        if self.form == "slowmo":
-            alpha = max(float(lr), SMALLEST_RATE)
-            v = self.mu * v + delta / alpha
-            ahead = alpha * v - delta
+        if self.form == "slowmo" and float(lr) <= SMALLEST_RATE:
+            ahead = torch.zeros_like(v)  # this alpha tells nothing of the gradients in delta
+        elif self.form == "slowmo":
+            v = self.mu * v + delta / float(lr)
+            ahead = float(lr) * v - delta
         else:
             v = self.mu * v + delta
             ahead = self.mu * v if self.form == "nesterov" else v - delta
@@ -221,6 +223,7 @@ class SlowMo(Outer):
         v \leftarrow \mu v + \bar\Delta / \alpha, \qquad
         \theta \leftarrow \theta - \eta \alpha v
 
+    with alpha of the round's last step (`Outer` says what is done where that is 0).
     Defaults eta = 1, mu = 0.7 (of the authors' 0.4 to 0.8), H = 48.
 
     Reference: Wang, Tantia, Ballas, Rabbat, "SlowMo: improving communication-efficient distributed

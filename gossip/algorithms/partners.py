@@ -131,7 +131,7 @@ class Gasloc(Outer):
     - invariant: the mean follows DiLoCo's recursion for the mean of y
     - needs: a W that keeps the mean, with mu > 0 the same at every step: with mu = 0.9 learners
       drift apart on random matchings. With mu = 0 every H-th W(t) is met, so its period must have
-      no divisor in common with H
+      no divisor in common with H. With H > 1 no --mix-every, which H is
     - defaults: eta, mu and H of DiLoCo, inside (ours)
 
     Reference: GASLoC, "gossip algorithms for low-communication training", 2026, known to us from a

@@ -26,6 +26,8 @@ class Properties:
     """Whether the method has a momentum of its own, and takes plain SGD beside it."""
     steers: bool = False
     """Whether the optimizer takes something else than its learner's gradient: a tracker, a mean."""
+    exact_mean: bool = True
+    """Whether what it shows the rate and the damper as the mean gradient is that, to rounding."""
     shares_moments: bool = False
     """Whether it averages what the optimizer keeps."""
     own_points: bool = True

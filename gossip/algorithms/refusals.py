@@ -59,6 +59,12 @@ def _of_sequence(wanted: Properties, topology: Topology, mix_every: int) -> Iter
             f"needs the same W at every step, and {what} changes it; use --topology ring, torus "
             "or another that is static, with --mix-every 1"
         )
+    if wanted.mixes_every > 1 < mix_every:
+        both = math.lcm(wanted.mixes_every, mix_every)
+        yield (
+            f"mixes every {wanted.mixes_every} steps by its option every=, and with --mix-every "
+            f"{mix_every} would only every {both}; use --mix-every 1"
+        )
     period = topology.period or 1
     met = period // math.gcd(wanted.mixes_every, period)
     if met < period:

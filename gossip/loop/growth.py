@@ -68,11 +68,14 @@ class Growth:
             return rate
 
         def watched(
-            x: Tensor, gradients: Gradients, mean: Tensor | None = None
+            x: Tensor,
+            gradients: Gradients,
+            mean: Tensor | None = None,
+            taken: Tensor | None = None,
         ) -> "float | Tensor":
             assert self.damping is not None
             self.seen = measured(gradients, mean, self.damping.batch, comm)
-            return rate(x, gradients, mean)
+            return rate(x, gradients, mean, taken)
 
         return watched
 

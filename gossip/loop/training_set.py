@@ -6,11 +6,8 @@ import numpy as np
 
 from gossip.loop.evaluation import evaluate, mean_row, statistics
 from gossip.loop.run_state import Live
-from gossip.monitor.sources import Probe, of_samples
+from gossip.monitor.sources import DAMPER, Probe, of_samples
 from gossip.study import Study
-
-PURPOSE = 2
-"""Of the samples drawn for it; the monitor's have others."""
 
 
 def looked(study: Study, live: Live, fields: frozenset[str]) -> dict[str, float]:
@@ -40,4 +37,4 @@ def _samples(study: Study, t: int, share: float) -> np.ndarray:
     total = len(study.task.train)
     if share == 1:
         return np.arange(total)
-    return np.sort(Probe(math.ceil(share * total), study.config.seed, t, PURPOSE).indices(total))
+    return np.sort(Probe(math.ceil(share * total), study.config.seed, t, DAMPER).indices(total))

@@ -15,7 +15,7 @@ from gossip.monitor.effective_rate import MeanModelGradient, alpha_e, alpha_e_sg
 from gossip.monitor.kept import ROUND_RATE, kept_values, names_of, round_rate
 from gossip.monitor.lipschitz import lipschitz
 from gossip.monitor.smoothness import GradientWindow, lr_max, ls_est
-from gossip.monitor.sources import SOURCES, Probe
+from gossip.monitor.sources import HESSIAN, ROUND, SOURCES, Probe
 from gossip.monitor.spread import (
     MeanModel,
     Spread,
@@ -114,7 +114,8 @@ class Monitor:
         values |= rate_values(moment.lr, mean, g)
         values["g_is_probe"] = float(self.source != "full")
         if "anchor" in moment.kept:
-            source, there = SOURCES[self.source], Probe(self.probe, self.seed, moment.step, 2)
+            source = SOURCES[self.source]
+            there = Probe(self.probe, self.seed, moment.step, ROUND)
             values[ROUND_RATE] = round_rate(
                 moment, mean.weights, g, lambda theta: source(self.task, theta, there, comm), comm
             )
@@ -134,7 +135,7 @@ class Monitor:
         samples = len(self.task.train)
         indices = np.arange(samples)
         if self.hessian_samples is not None and self.hessian_samples < samples:
-            indices = Probe(self.hessian_samples, self.seed, moment.step, 1).indices(samples)
+            indices = Probe(self.hessian_samples, self.seed, moment.step, HESSIAN).indices(samples)
         g_s, by_h, by_batch = mean.gradient, 0.0, 0.0
         # All learners in one place took their gradients at the mean model already. The sum over
         # all of them decides, so that every process takes the same branch.

@@ -38,6 +38,8 @@ from gossip.task import Task
 
 GROUPS = 8
 """The least number of groups whose scatter tells a probe's noise."""
+GRADIENT, HESSIAN, ROUND, DAMPER = range(4)
+"""What probes are for: g, products of the Hessian, g where a round began, what a damper sees."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Probe:
     """m; at most all of them are drawn."""
     seed: int
     step: int
-    purpose: int = 0
+    purpose: int = GRADIENT
     """Two probes of one step with different purposes are independent."""
 
     def indices(self, samples: int) -> np.ndarray:

@@ -81,6 +81,10 @@ class FlatOptimizer:
             return self._stepped(x, gradients, lr)
         if self._jointly:
             return x.clone()
+        if self._optimizer is None and not self._is_sgd(lr):
+            # What it has before its first step may be other than 0, as the sums of Adagrad.
+            per = lr.ndim if isinstance(lr, Tensor) else 0
+            self._start(self._split(x, per), per)
         before = {name: rows.clone() for name, rows in self.state_rows().items()}
         skipped = self.skipped
         assert skipped is not None

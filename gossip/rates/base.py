@@ -94,15 +94,23 @@ class Observation:
     gradients: Gradients
     """Raw gradients of this step, one row per learner or the process's one shared row."""
     mean: Tensor | None
-    """g_a [d], if the algorithm has averaged the gradients and will step along it."""
+    """g_a [d], if the algorithm has averaged the gradients and will step the one row along it."""
     comm: Communicator
     """Communicator for statistics over all learners; a rule that needs none sends nothing."""
     span: "Span | None" = None
     """Where batches grow; None: from t to t + 1."""
+    taken: Tensor | None = None
+    """What the optimizer takes in the gradients' place, [rows, d], if the algorithm says so."""
 
     @property
     def direction(self) -> Tensor:
-        """Gradients the optimizer will get, [rows, d]."""
+        """What the layer ratio is of, [rows, d]: `taken`, the mean, or each learner's own gradient.
+
+        The last also where a method makes a tracker or a momentum of it: as that of an optimizer's
+        momentum, the ratio is of what goes in.
+        """
+        if self.taken is not None:
+            return self.taken
         return self.gradients.values if self.mean is None else self.mean.unsqueeze(0)
 
 
@@ -229,14 +237,19 @@ class LearningRate(Protocol):
     """The learning rate of a step."""
 
     def __call__(
-        self, x: Tensor, gradients: Gradients, mean: Tensor | None = None
+        self,
+        x: Tensor,
+        gradients: Gradients,
+        mean: Tensor | None = None,
+        taken: Tensor | None = None,
     ) -> "float | Tensor":
         """One number, one per layer [layers], or one per learner and layer [rows, layers].
 
         Args:
             x: weights that will be stepped, [rows, d].
             gradients: raw gradients.
-            mean: g_a [d], where the step goes along the average of all learners' gradients.
+            mean: g_a [d], where the step of the one row goes along the average of all gradients.
+            taken: what the optimizer takes in the gradients' place, [rows, d].
         """
         ...
 
@@ -271,8 +284,13 @@ class Controller:
         step that is never taken, and so does not call it, leaves the state as it was.
         """
 
-        def rate(x: Tensor, gradients: Gradients, mean: Tensor | None = None) -> "float | Tensor":
-            seen = Observation(t, x, gradients, mean, self._comm, span)
+        def rate(
+            x: Tensor,
+            gradients: Gradients,
+            mean: Tensor | None = None,
+            taken: Tensor | None = None,
+        ) -> "float | Tensor":
+            seen = Observation(t, x, gradients, mean, self._comm, span, taken)
             rated = self._rule.update(seen, self.state)
             self.state, self.progress, self.values = rated.state, rated.progress, rated.values
             return rated.lr

@@ -110,7 +110,9 @@ class Product:
         lr, ratio = paced.lr, None
         if self.ratio is not None:
             ratio = self.ratio(observation.x, observation.direction, self.layers)
-            ratio = ratio.squeeze(0) if len(ratio) == 1 else ratio
+            # One per layer where one row is stepped for all. A row for each learner keeps both, so
+            # that what the optimizer keeps looks the same however many rows a process hosts.
+            ratio = ratio.squeeze(0) if observation.mean is not None else ratio
             lr = paced.lr * ratio
         values = partial(self._values, paced, variance, lr, ratio)
         return Rated(lr, paced.memory, paced.progress, values)

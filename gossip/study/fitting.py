@@ -8,16 +8,28 @@ from gossip.algorithms.pattern import sends_rows
 from gossip.algorithms.properties import Properties
 from gossip.algorithms.refusals import of_wire, refusals
 from gossip.config import WIRES, Config
+from gossip.damping import Damper
 from gossip.errors import UserError
 from gossip.rates import Rule
 from topologies import Topology
+from topologies.check import steps
 
 SIGNED = ("sgd", "nesterov", "lars", "larc")
 """Optimizers that keep sums of gradients, which may have any sign, and no squares."""
 
 
+OF_MEAN = frozenset({"gradient_square", "noise"})
+"""What a damper can see of a step's mean gradient."""
+
+
 def check(
-    name: str, algorithm: Any, config: Config, topology: Topology, rule: Rule, d: int
+    name: str,
+    algorithm: Any,
+    config: Config,
+    topology: Topology,
+    rule: Rule,
+    damper: Damper | None,
+    d: int,
 ) -> None:
     """Refuse what `algorithm` cannot do.
 
@@ -27,6 +39,7 @@ def check(
         config: with optimizer and policies.
         topology: of the run.
         rule: of its learning rate.
+        damper: of its batches, where they grow.
         d: numbers of the model.
 
     Raises:
@@ -37,9 +50,9 @@ def check(
     wanted = algorithm.properties
     # With one model for all, W plays no part.
     of_topology = () if algorithm.shared else refusals(wanted, topology, config.gossip.mix_every)
-    of_moments = _of_moments(config) if _mixes_moments(algorithm) else ()
+    of_moments = _of_moments(config, topology) if _mixes_moments(algorithm) else ()
     of_rows = of_wire(algorithm, config.gossip.wire)
-    for reason in chain(of_topology, _of_run(wanted, config, rule), of_rows, of_moments):
+    for reason in chain(of_topology, _of_run(wanted, config, rule, damper), of_rows, of_moments):
         raise UserError(f"algorithm {name} {reason}")
 
 
@@ -48,16 +61,24 @@ def _mixes_moments(algorithm: Any) -> bool:
     return algorithm.properties.shares_moments and sends_rows(algorithm.pattern)
 
 
-def _of_moments(config: Config) -> Iterator[str]:
+def _of_moments(config: Config, topology: Topology) -> Iterator[str]:
     wire, optimizer = config.gossip.wire, config.rate.optimizer
-    if wire not in WIRES and optimizer not in SIGNED:
+    if optimizer in SIGNED:
+        return
+    if any((topology.matrix(t).data < 0).any() for t in steps(topology)):
+        yield (
+            f"averages what {optimizer} keeps, squares of gradients, which the negative weights of "
+            f"topology {topology.name} might make negative; use --weights metropolis-hastings, "
+            "another topology, or --optimizer sgd"
+        )
+    if wire not in WIRES:
         yield (
             f"averages what {optimizer} keeps, squares of gradients, which --wire {wire} might "
             "make negative; use --wire bf16 or full, or --optimizer sgd"
         )
 
 
-def _of_run(wanted: Properties, config: Config, rule: Rule) -> Iterator[str]:
+def _of_run(wanted: Properties, config: Config, rule: Rule, damper: Damper | None) -> Iterator[str]:
     rate = config.rate
     if wanted.own_momentum and (rate.optimizer != "sgd" or rate.momentum):
         given = rate.optimizer if rate.optimizer != "sgd" else f"momentum {rate.momentum:g}"
@@ -69,6 +90,13 @@ def _of_run(wanted: Properties, config: Config, rule: Rule) -> Iterator[str]:
         yield (
             "reckons with the learning rate, which must be one for all layers; leave "
             "--layer-ratio, --scaling lena and --warmup state-aware away"
+        )
+    looks = rule.needs_norms or (damper is not None and damper.observes & OF_MEAN)
+    if not wanted.exact_mean and looks:
+        yield (
+            "steps along an estimate of the mean gradient, whose error would count as noise of the "
+            "gradients; leave --scaling adascale and lena, --warmup state-aware and --damping "
+            "noise-scale and radadamp away, or use --algorithm ssgd"
         )
     if not wanted.leaves_out and config.skips:
         how = "--amp fp16" if config.compute.scales_loss else "--on-nonfinite skip"

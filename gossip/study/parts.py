@@ -203,7 +203,7 @@ def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
     """What makes the config's optimizer over parameter groups.
 
     Raises:
-        UserError: there is none of that name, or it has no such option.
+        UserError: there is none of that name, it has no such option, or the option has a flag.
     """
     rate = config.rate
     kind = lookup(OPTIMIZERS, rate.optimizer, "optimizer")
@@ -216,6 +216,10 @@ def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
     if rate.weight_decay is not None:
         options["weight_decay"] = rate.weight_decay
     for key, value in parse_options(rate.optimizer_options, "optimizer").items():
+        if key in ("momentum", "weight_decay"):  # methods and formulas look at the flags alone
+            raise UserError(
+                f"optimizer option {key}={value} has a flag: give --{key.replace('_', '-')} {value}"
+            )
         if key not in accepted or key in ("params", "lr"):
             raise UserError(
                 f"optimizer {rate.optimizer!r} has no option {key!r}; it has {', '.join(accepted)}"

@@ -102,7 +102,12 @@ IDLE = {
 
 def idle(rate: Rate) -> list[str]:
     """Notes on options that were given and have no effect."""
-    return [
+    read = rate.scaling in ("linear", "sqrt", "adascale") or rate.warmup == "legw"
+    read = read or "reference=paper-example" in rate.decay_options
+    of_baseline = []
+    if rate.baseline_batch is not None and not read:
+        of_baseline = [f"baseline-batch has no effect with --scaling {rate.scaling}"]
+    return of_baseline + [
         f"{option.replace('_', '-')} has no effect with --{part.replace('_', '-')} {name}"
         for (part, name), options in IDLE.items()
         if getattr(rate, part) == name

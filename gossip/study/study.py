@@ -195,5 +195,5 @@ def algorithm(name: str, study: Study) -> Any:
     make = lookup({**ALGORITHMS, **ASYNCHRONOUS}, name, "algorithm")
     made = make(parts.optimizer(study.config, study.task), parts.settings(study.config))
     size = study.task.layers[-1].stop
-    fitting.check(name, made, study.config, study.topology, study.rule, size)
+    fitting.check(name, made, study.config, study.topology, study.rule, study.damper, size)
     return made

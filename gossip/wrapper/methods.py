@@ -222,7 +222,13 @@ class OptimizerRate(NamedTuple):
 
     rate: float
 
-    def __call__(self, x: Tensor, gradients: Gradients, mean: Tensor | None = None) -> float:
+    def __call__(
+        self,
+        x: Tensor,
+        gradients: Gradients,
+        mean: Tensor | None = None,
+        taken: Tensor | None = None,
+    ) -> float:
         """Whatever the gradients."""
         return self.rate
 

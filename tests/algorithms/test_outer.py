@@ -5,10 +5,13 @@ import pytest
 import torch
 
 from gossip.algorithms import DpsgdAtc, Ssgd
-from gossip.algorithms.outer import DiLoCo, Outer, SlowMo
+from gossip.algorithms.outer import DiLoCo, Outer, PostLocal, SlowMo
 from gossip.comm.stacked import Stacked
+from gossip.rates import Controller
+from gossip.task.layers import Layer
 from tests.problems import optimizer
 from tests.quadratics import end, problem, scalar, static, weights
+from tests.rates.cases import made
 
 P = problem()
 SGD = optimizer()
@@ -108,6 +111,21 @@ def test_no_outer_optimizer_removes_the_bias_of_local_steps(algorithm):
     q = 1 - (1 - 0.1 * h) ** 10
     np.testing.assert_allclose(x, (q * c).sum() / q.sum(), atol=1e-7)
     assert abs((q * c).sum() / q.sum() - (h * c).sum() / h.sum()) > 0.01
+
+
+def test_learners_of_post_local_sgd_are_alike_at_first_with_a_rate_for_each_layer():
+    """The ratios are of the mean gradient, which their optimizers take: all are SSGD."""
+    layers = (Layer("a", 0, 4, torch.Size([4])), Layer("b", 4, 6, torch.Size([2])))
+    rule = made(8, layers=layers, lr=LR, layer_ratio="fixed")
+    comm, sgd = Stacked(8), optimizer("sgd", layers, momentum=0.9)
+    states = [k.init(ALIKE[0], 8) for k in (PostLocal(sgd, after=5), Ssgd(sgd))]
+    rates = [Controller(rule, comm) for _ in states]
+    for t in range(5):
+        for i, algorithm in enumerate((PostLocal(sgd, after=5), Ssgd(sgd))):
+            states[i], _ = algorithm.step(states[i], P.gradient, ALL(t), rates[i].at(t), comm)
+        rows, one = states[0].x, states[1].x
+        assert torch.equal(rows, rows[:1].expand(8, -1))
+        same(rows, one.expand(8, -1))
 
 
 def test_a_round_sends_one_average():

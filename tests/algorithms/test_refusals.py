@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gossip.comm.stacked import Stacked
-from gossip.config import Averaging, Config, Data, Model, Rate
+from gossip.config import Averaging, BatchGrowth, Config, Data, Model, Rate
 from gossip.config.compute import Compute
 from gossip.config.reliability import Reliability
 from gossip.errors import UserError
@@ -44,6 +44,11 @@ REFUSED = [
     ("decentlam", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
     ("slowmo", {"rate": Rate(lr=0.1, warmup="state-aware")}, "--warmup state-aware"),
+    ("ef21", {"rate": Rate(lr=0.1, scaling="adascale")}, "estimate of the mean gradient"),
+    ("powersgd", {"rate": Rate(lr=0.1, scaling="lena")}, "estimate of the mean gradient"),
+    ("ef21", {"rate": Rate(lr=0.1, warmup="state-aware")}, "estimate of the mean gradient"),
+    ("powersgd", {"damping": BatchGrowth(damping="noise-scale")}, "estimate of the mean gradient"),
+    ("ef21", {"damping": BatchGrowth(damping="radadamp")}, "estimate of the mean gradient"),
     ("dpsgd", {"gossip": {"topology": "random-directed"}}, "cannot keep the mean"),
     ("choco-awc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
     ("gasloc", {"gossip": {"topology": "matching"}}, "the same W at every step"),
@@ -56,6 +61,19 @@ REFUSED = [
             }
         },
         "only 1 would ever be used",
+    ),
+    (
+        "mixed-state",
+        {
+            "gossip": {"topology": "star", "weights": "best-constant"},
+            "rate": Rate(lr=0.1, optimizer="adam"),
+        },
+        "negative weights of topology star",
+    ),
+    (
+        "gasloc",
+        {"gossip": {"mix_every": 2, "algorithm_options": ("mu=0", "every=5")}},
+        "with --mix-every 2 would only every 10",
     ),
     ("sparseloco", {"gossip": {"wire": "bf16"}}, "--wire full"),
     ("ssgd-injected", {"reliability": Reliability(on_nonfinite="skip")}, "leave one out"),
@@ -93,9 +111,18 @@ FITS = [
             }
         },
     ),
+    ("gasloc", {"gossip": {"mix_every": 2, "algorithm_options": ("mu=0", "every=1")}}),
     ("noloco", {"gossip": {"topology": "random-directed"}}),
     ("relaysgd", {"gossip": {"topology": "binary-tree"}}),
     ("dpsgd", {"gossip": {"topology": "matcha"}}),
+    ("demo", {"rate": Rate(lr=0.1, scaling="adascale")}),
+    ("mixed-state", {"gossip": {"topology": "star", "weights": "best-constant"}}),
+    (
+        "mixed-state",
+        {"gossip": {"topology": "matching"}, "rate": Rate(lr=0.1, optimizer="adam")},
+    ),
+    ("ef21", {"rate": Rate(lr=0.1, scaling="linear"), "damping": BatchGrowth(damping="adadamp")}),
+    ("powersgd", {"rate": Rate(lr=0.1, layer_ratio="fixed")}),
     ("qg-dsgdm", {"rate": Rate(lr=0.1, warmup="fixed", scaling="adascale")}),
     ("edm", {"rate": Rate(lr=0.1, warmup="state-aware", scaling="lena")}),
 ]

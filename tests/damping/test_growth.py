@@ -216,7 +216,7 @@ def test_warmup_and_decay_count_samples():
         before = row["samples"] / 40
         after = before + row["batch_size"] / 10
         expected = 0.2 * (1 - before / 15) * min(1, after / 4)
-        assert row["lr"] == pytest.approx(expected, rel=1e-6)
+        assert row["lr"] == pytest.approx(expected, rel=1e-12)
 
 
 def test_adadamp_follows_the_loss_of_the_whole_training_set_and_its_gradient():

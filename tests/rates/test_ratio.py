@@ -84,6 +84,21 @@ def test_a_synchronous_step_takes_the_mean_gradients_ratio_and_dpsgd_each_learne
     assert [values[f"lr/{layer.name}"] for layer in LAYERS] == first
 
 
+def test_a_learner_goes_on_alone_with_what_it_kept_among_others():
+    """Processes that host one learner or several can take up each other's checkpoints."""
+    x, g = rows(6)
+    rule = made(3, layer_ratio="fixed", lr=0.1)
+    rate = lambda some: walk(rule, [g[some]], x[some], synchronous=False)[0][0]  # noqa: E731
+    everybody, one = slice(0, 3), slice(1, 2)
+    together, alone = (optimizer("sgd", LAYERS, momentum=0.9)() for _ in range(2))
+    together.step(x, g, rate(everybody))
+    alone.restore({name: kept[one] for name, kept in together.state_rows().items()})
+    expected = together.step(x, g, rate(everybody))[one]
+    assert torch.equal(alone.step(x[one], g[one], rate(one)), expected)
+    kept = {name: tuple(own.shape[1:]) for name, own in together.state_rows().items()}
+    assert {name: tuple(own.shape[1:]) for name, own in alone.state_rows().items()} == kept
+
+
 @pytest.mark.parametrize("ratio", [0.25, 3.0])
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS.keys() - {"larc"}))  # it limits its rate
 def test_it_scales_the_step_of_every_optimizer_and_not_its_gradient(name, ratio):

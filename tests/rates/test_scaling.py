@@ -5,10 +5,10 @@ from math import ceil
 
 import pytest
 
-from gossip.config import Averaging, Config, Data
+from gossip.config import Averaging, Config, Data, Rate
 from gossip.rates import SCALINGS
 from gossip.study import rate_rule
-from tests.rates.cases import drawn, made, rates, walk
+from tests.rates.cases import ONE, drawn, made, rates, walk
 
 
 @pytest.mark.parametrize(("n", "batch", "baseline"), [(1, 10, None), (4, 10, None), (4, 10, 5)])
@@ -66,3 +66,24 @@ def test_units_of_a_budget():
 def test_the_last_step_of_a_run_that_is_no_whole_number_of_steps_is_taken():
     seen = walk(made(4, 2.5), drawn(4, 10))
     assert [p >= 1 for _, _, p in seen] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("warmup", "reference"),
+    [("none", "scaled"), ("fixed", "scaled"), ("fixed", "paper-example"), ("legw", "scaled")],
+)
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_a_baseline_is_said_to_have_no_effect_where_rates_do_not_depend_on_it(
+    scaling, warmup, reference
+):
+    options = {
+        "scaling": scaling,
+        "warmup": warmup,
+        "warmup_epochs": None if warmup == "none" else 0.5,
+        "decay": "roller-coaster",
+        "decay_options": (f"reference={reference}",),
+    }
+    found = {batch: rates(made(layers=ONE, baseline_batch=batch, **options)) for batch in (10, 20)}
+    said = rate_rule.idle(Rate(lr=0.8, baseline_batch=20, **options))
+    expected = [f"baseline-batch has no effect with --scaling {scaling}"]
+    assert said == expected * (found[10] == found[20])

@@ -32,7 +32,7 @@ def test_it_goes_on_to_what_that_version_came_to(tmp_path):
         np.testing.assert_allclose(
             trace.column(rows, name),
             trace.column(before, name),
-            rtol=1e-9,
+            rtol=1e-7 if name == "lr" else 1e-9,  # it wrote alpha through float32
             atol=1e-12,
             err_msg=name,
         )

@@ -1,0 +1,35 @@
+"""A step whose learning rate is 0 is an averaging: momenta in units of the gradient outlive it."""
+
+import pytest
+import torch
+
+from gossip.algorithms.momentum import DecentLam, QuasiGlobal
+from gossip.algorithms.outer import SlowMo
+from tests.problems import optimizer
+from tests.quadratics import problem, static, weights
+
+P, RING = problem(), static("ring")
+MIDDLE, STEPS, LR = 11, 24, 0.02
+DIVIDE = [QuasiGlobal(optimizer()), DecentLam(optimizer()), SlowMo(optimizer(), every=4)]
+names = pytest.mark.parametrize("algorithm", DIVIDE, ids=lambda k: type(k).__name__)
+
+
+@names
+def test_one_in_the_middle_of_a_run_does_not_throw_anybody_out(algorithm):
+    """Of SlowMo it is the last of a round, whose rate is the one that is divided by."""
+    rate = lambda t: 0.0 if t == MIDDLE else LR  # noqa: E731
+    found = weights(algorithm, P.gradient, RING, P.start(), STEPS, rate)
+    expected = weights(algorithm, P.gradient, RING, P.start(), STEPS, LR)
+    assert torch.equal(found[:MIDDLE], expected[:MIDDLE])
+    assert (found - expected).abs().max() < expected.abs().max()
+
+
+@names
+def test_rates_of_zero_average_and_nothing_else(algorithm):
+    averaged, found = P.start(), weights(algorithm, P.gradient, RING, P.start(), 8, 0.0)
+    for t, x in enumerate(found, start=1):
+        if not isinstance(algorithm, SlowMo):
+            averaged = torch.from_numpy(RING(0) @ averaged.numpy())
+        elif t % algorithm.every == 0:
+            averaged = averaged.mean(0).expand_as(averaged)
+        torch.testing.assert_close(x, averaged, rtol=1e-12, atol=1e-12)
