@@ -15,8 +15,6 @@ from gossip.task.parameters import coordinates
 
 FIRST_BATCH = 32
 """B_0 where only a rule is given; or all samples, if they are fewer."""
-IGNORED = -100
-"""What torch's losses pass over if nothing is said; it is no class here."""
 
 
 def damper_of(
@@ -140,10 +138,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def check_loss(loss: Any) -> None:
-    """Refuse what does not average over samples alike, or what learns weights of its own.
-
-    A loss that divides by the weights of its samples, or by how many are not ignored, would make an
-    update depend on the parts in which a batch is computed: they are added up by their numbers.
+    """Refuse what does not average over samples, or what learns weights of its own.
 
     Raises:
         UserError: it does not.
@@ -157,14 +152,6 @@ def check_loss(loss: Any) -> None:
         raise UserError(
             f"the loss reduces by {reduction!r}: gradients are averages over a batch of any size, "
             "leave loss__reduction at 'mean'"
-        )
-    weighs = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss)  # torch's others divide by numbers
-    if weighs and (loss.weight is not None or loss.ignore_index != IGNORED):
-        option = "weight" if loss.weight is not None else "ignore_index"
-        raise UserError(
-            f"the loss {type(loss).__name__} has a {option}, so samples would count by the part of "
-            f"the batch that they are in: leave loss__{option} away, or give a loss of your own "
-            "that divides by the number of all samples"
         )
     if any(p.requires_grad for p in loss.parameters()):
         raise UserError(

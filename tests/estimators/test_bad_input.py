@@ -62,12 +62,6 @@ CLASSIFIERS = {
     ),
     "a loss that is a function": ({"loss": nn.functional.cross_entropy}, "loss=.*give a class"),
     "a loss that sums": ({"loss__reduction": "sum"}, "leave loss__reduction at 'mean'"),
-    "a loss that weighs classes": (
-        {"loss__weight": torch.tensor([1.0, 2.0, 3.0])}, "has a weight.*leave loss__weight away",
-    ),
-    "a loss that passes over a class": (
-        {"loss": nn.CrossEntropyLoss(ignore_index=0)}, "leave loss__ignore_index away",
-    ),
     "a module that needs more": ({"module": nn.Linear}, "module=.*as module__x"),
     "a module that is frozen": (
         {"module": Made, "module__how": "frozen"}, "all 2 are frozen.: nothing to train",
