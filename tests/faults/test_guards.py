@@ -16,6 +16,7 @@ from gossip import run
 from gossip.comm.shutdown import failure, overdue, stop
 from gossip.comm.shutdown.failure import Position, ending_the_job
 from gossip.comm.shutdown.overdue import Local
+from gossip.errors import UserError
 
 
 class Pair:
@@ -163,6 +164,24 @@ def test_a_process_that_ends_before_there_is_a_watcher_is_told_once(said, tmp_pa
         told.stderr.count("learner 0 died at step 0") == len(told.stderr.splitlines()) == 1 - said
     )
     assert not folder.exists()
+
+
+def test_last_words_that_fail_keep_no_process_alive(monkeypatch, capfd):
+    """On a disk that is full, say: SIGTERM ends it all the same, and each try is one line."""
+    codes, ended = [], threading.Event()
+    monkeypatch.setattr(stop, "TERM_SECONDS", 0.05)
+    monkeypatch.setattr(stop.os, "_exit", lambda code: (codes.append(code), ended.set()))
+
+    def full():
+        raise UserError("cannot write summary.json: No space left on device")
+
+    with stop.Stop(Pair(), lambda signum: None, full).listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert ended.wait(30)
+    assert codes == [128 + signal.SIGTERM]
+    told = capfd.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all(line.endswith("summary.json: No space left on device") for line in told)
 
 
 def test_a_second_ctrl_c_is_one_line(monkeypatch, capsys):

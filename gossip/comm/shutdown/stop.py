@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from gossip.comm.startup.inherited import heard
+from gossip.comm.startup.inherited import heard, say
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator
@@ -170,13 +170,21 @@ class Stop:
             if first:
                 self._speak(signum)
             if signum == signal.SIGTERM:
-                self._last_words()  # Open MPI kills a quarter of a second from now
+                self._say_last_words()  # Open MPI kills a quarter of a second from now
 
     def _speak(self, signum: int) -> None:
         if self._comm.process > 0:
             time.sleep(SPEAK_LATER_SECONDS)
         self._announce(signum)
 
+    def _say_last_words(self) -> None:
+        try:
+            self._last_words()
+        except Exception as error:  # a full or lost disk; this thread has more to do
+            say(f"the run ends without last words: {error}")
+
     def _give_up(self) -> None:
-        self._last_words()
-        os._exit(128 + signal.SIGTERM)
+        try:
+            self._say_last_words()
+        finally:
+            os._exit(128 + signal.SIGTERM)
