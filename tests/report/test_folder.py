@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import subprocess
@@ -70,6 +71,16 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
     assert folder.read_summary(tmp_path) == {"steps": 1}
     with pytest.raises(UserError, match="cannot write"):
         folder.write_summary(tmp_path / "nowhere", {})
+
+
+def test_a_disk_that_has_become_read_only_is_one_sentence(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("open", "unlink"):
+        monkeypatch.setattr(folder.Path, name, refused)
+    with pytest.raises(UserError, match=r"cannot write .*summary\.json: Read-only file system"):
+        folder.write_summary(tmp_path, {})
 
 
 @pytest.mark.parametrize("text", ["[", "[1]", '"x"', "[" * 100_000, "\xff"])
