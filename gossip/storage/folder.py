@@ -36,6 +36,7 @@ __all__ = [
     "TRACE",
     "create",
     "find_runs",
+    "make",
     "provenance",
     "read_config",
     "read_summary",
@@ -54,8 +55,8 @@ def create(out: Path) -> Path:
         UserError: it holds something already, or cannot be made or written to.
     """
     out = Path(out)
+    make(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         if any(entry.name != LOCK for entry in out.iterdir()):
             raise UserError(
                 f"run folder {out} exists already: choose another --out or remove it, or go on "
@@ -63,11 +64,23 @@ def create(out: Path) -> Path:
             )
         with tempfile.TemporaryFile(dir=out):
             pass
-    except FileExistsError as error:
-        raise UserError(f"{out} is a file: choose another --out or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write to run folder {out}: {error.strerror}") from error
     return out
+
+
+def make(folder: Path) -> None:
+    """Make a run folder, with its parents, where there is none.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UserError(f"{folder} is a file: choose another --out or remove it") from error
+    except OSError as error:
+        raise UserError(f"cannot write to run folder {folder}: {error.strerror}") from error
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:

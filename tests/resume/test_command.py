@@ -130,3 +130,11 @@ def test_a_study_goes_on_where_it_was(begun):
     assert (out / "dpsgd" / "trace.arrows").read_bytes() == before
     assert read_summary(out / "ssgd")["resumed_at"] == [12]
     assert steps(out / "ssgd") == list(range(13))
+
+
+def test_a_file_in_place_of_a_run_of_a_study_is_one_sentence(begun, capsys):
+    out = begun(algorithm=("dpsgd", "ssgd"))
+    (out / "ssgd").rename(out / "other")
+    (out / "ssgd").write_text("")
+    assert resumed(out) == 2
+    assert f"{out / 'ssgd'} is a file: choose another --out or remove it" in capsys.readouterr().err
