@@ -1,5 +1,6 @@
 """The run folder: making it, reading and writing config and summary, and finding runs."""
 
+import errno
 import json
 import math
 import os
@@ -40,6 +41,7 @@ __all__ = [
     "provenance",
     "read_config",
     "read_summary",
+    "sync_folder",
     "write_config",
     "write_summary",
     "write_text",
@@ -84,8 +86,11 @@ def make(folder: Path) -> None:
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write config.toml at once or not at all; TOML has no null, so None is left out."""
-    write_text(folder / CONFIG, tomli_w.dumps(_toml(config)))
+    """Write config.toml at once or not at all; TOML has no null, so None is left out.
+
+    It is on disk then, before any checkpoint: without it a run does not go on.
+    """
+    write_text(folder / CONFIG, tomli_w.dumps(_toml(config)), synced=True)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -122,8 +127,13 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return _read(folder / SUMMARY, tables.from_json)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, synced: bool = False) -> None:
     """Replace `path` by `text`: a reader, or a kill, sees the old or the new, nothing between.
+
+    Args:
+        path: of the file.
+        text: its content.
+        synced: wait until it is on disk.
 
     Raises:
         UserError: it cannot be written.
@@ -135,11 +145,32 @@ def write_text(path: Path, text: str) -> None:
         partial.unlink(missing_ok=True)
         with partial.open("x", encoding="utf-8") as file:
             file.write(text)
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
         partial.replace(path)
+        if synced:
+            sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):  # a disk may have become read only
             partial.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on disk.
+
+    Raises:
+        OSError: it failed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def provenance() -> dict[str, Any]:

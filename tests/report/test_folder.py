@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import stat
 import subprocess
 import tomllib
 
@@ -49,6 +50,18 @@ def test_a_config_comes_back_without_its_nones(tmp_path):
     assert folder.read_config(tmp_path) == expected
     assert tomllib.loads((tmp_path / "config.toml").read_text()) == expected
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_a_config_is_on_disk_before_it_has_its_name_and_then_its_name(tmp_path, monkeypatch):
+    synced = []
+
+    def noted(descriptor):
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        synced.append((kind, (tmp_path / "config.toml").exists()))
+
+    monkeypatch.setattr(folder.os, "fsync", noted)
+    folder.write_config(tmp_path, {"seed": 1})
+    assert synced == [(stat.S_IFREG, False), (stat.S_IFDIR, True)]
 
 
 def test_a_summary_is_strict_json_with_null_for_what_is_not_finite(tmp_path):
