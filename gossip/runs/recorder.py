@@ -131,11 +131,11 @@ class Recorder:
 
     def _open(self, columns: Sequence[str]) -> None:
         if self._start is None:
-            if not (self._again and (self.path / run_folder.CONFIG).is_file()):
-                run_folder.create(self.path)
+            # Killed at its very beginning, a run has left anything or nothing here.
+            (run_folder.make if self._again else run_folder.create)(self.path)
             (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
-            keep_copy(self._study.config, self.path)
             run_folder.write_config(self.path, self._tables())
+            keep_copy(self._study.config, self.path)
             self._trace = Trace(self.path, columns)
             return
         self._rows = int(self._start.facts["trace_rows"])

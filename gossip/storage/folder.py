@@ -90,6 +90,9 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
     It is on disk then, before any checkpoint: without it a run does not go on.
     """
+    with suppress(OSError):
+        for left in folder.glob(f".{CONFIG}.*"):  # by one that was killed as it wrote
+            left.unlink()
     write_text(folder / CONFIG, tomli_w.dumps(_toml(config)), synced=True)
 
 

@@ -1,5 +1,7 @@
 """`gossip.run --resume`: what goes on, what is refused, and that nothing is lost by it."""
 
+import shutil
+
 import pytest
 
 from gossip import run, trace
@@ -138,3 +140,14 @@ def test_a_file_in_place_of_a_run_of_a_study_is_one_sentence(begun, capsys):
     (out / "ssgd").write_text("")
     assert resumed(out) == 2
     assert f"{out / 'ssgd'} is a file: choose another --out or remove it" in capsys.readouterr().err
+
+
+def test_what_a_run_of_a_study_has_left_that_was_killed_as_it_began_is_replaced(begun):
+    out = begun(algorithm=("dpsgd", "ssgd"))
+    shutil.rmtree(out / "ssgd")
+    (out / "ssgd" / "topology").mkdir(parents=True)
+    for name in (".lock", ".config.toml.1.2"):
+        (out / "ssgd" / name).write_text("")
+    assert resumed(out) == 0
+    assert steps(out / "ssgd") == list(range(13))
+    assert not list((out / "ssgd").glob(".*"))
