@@ -206,7 +206,8 @@ class Recorder:
             known["validation_error"] = self._newest["validation_error"]
             best_error, best_step = self._best["validation_error"]
             known |= {"best_validation_error": best_error, "best_validation_step": best_step}
-        ends = {k.partition("/")[2]: v for k, v in self._newest.items() if k.startswith(WARM)}
+        newest = list(self._newest.items())  # a thread's last words come while rows are added
+        ends = {k.partition("/")[2]: v for k, v in newest if k.startswith(WARM)}
         if ends:
             # A warm-up that has not ended is null.
             known["warmup_end_epochs"] = {
