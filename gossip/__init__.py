@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gossip.comm.startup import asked
 from gossip.comm.startup.environment import prepare_environment, speaks
 from gossip.comm.startup.inherited import open_standard_files
 
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 # here, before either is imported; nothing is set where one process was started alone.
 prepare_environment()
 open_standard_files()
+asked.expect()
 
 # A file that the library of the same name on the package index has, and we never.
 if Path(__file__).with_name("hooks.py").exists() and speaks():

@@ -1,6 +1,7 @@
 """A run finds again what it was begun with, from any folder, and when its own has moved."""
 
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -90,6 +91,14 @@ def test_only_files_become_paths(here, tmp_path):
     assert config.gossip.topology == str(tmp_path / "a" / "g.edgelist")
     assert config.data.data_dir == str(tmp_path / "a" / "d")
     assert absolute(config) == config
+
+
+def test_a_path_that_is_not_utf_8_is_one_sentence(capsys):
+    assert main([*RUN, "--data-dir", os.fsdecode(b"d\xff"), "--out", "run"]) == 2
+    assert (
+        r"d\udcff' is not UTF-8, which config.toml has to be: rename it" in capsys.readouterr().err
+    )
+    assert not Path("run").exists()
 
 
 def test_of_an_algorithms_options_the_run_it_follows_becomes_a_path(here, tmp_path):

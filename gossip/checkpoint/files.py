@@ -1,6 +1,5 @@
 """Atomic files, either whole and on disk or absent, and tensors in such files."""
 
-import errno
 import hashlib
 import json
 import os
@@ -79,22 +78,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> Content:
     # The format wants no gaps; larger elements first, each is at a multiple of its size.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))
     return write(path, _chunks(_header(ordered), [tensor for _, tensor in ordered]))
-
-
-def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on disk.
-
-    Raises:
-        OSError: it failed.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def remove(path: Path) -> None:

@@ -22,7 +22,6 @@ from gossip.checkpoint.files import (
     Content,
     NotKeptError,
     remove,
-    sync_folder,
     write,
     write_tensors,
 )
@@ -30,6 +29,7 @@ from gossip.checkpoint.manifest import FORMAT, Block, Manifest, render
 from gossip.checkpoint.reading import verify
 from gossip.errors import UserError
 from gossip.storage import names
+from gossip.storage.folder import sync_folder
 
 PATIENCE = 300.0
 """Seconds that process 0, done with its own part, waits for the others'."""

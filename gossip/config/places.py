@@ -23,23 +23,38 @@ def topology_file(name: str) -> Path | None:
 
 
 def absolute(config: Config) -> Config:
-    """`config` with the paths in it absolute: they are relative to where the command was typed."""
+    """`config` with the paths in it absolute: they are relative to where the command was typed.
+
+    Raises:
+        UserError: one cannot be written down in config.toml.
+    """
     gossip, data = config.gossip, config.data
     if file := topology_file(gossip.topology):
-        gossip = replace(gossip, topology=str(file.absolute()))
+        gossip = replace(gossip, topology=_absolute(file))
     if data.data_dir:
-        data = replace(data, data_dir=str(Path(data.data_dir).absolute()))
-    gossip = replace(gossip, algorithm_options=tuple(map(_absolute, gossip.algorithm_options)))
+        data = replace(data, data_dir=_absolute(data.data_dir))
+    gossip = replace(gossip, algorithm_options=tuple(map(_with_path, gossip.algorithm_options)))
     rate = config.rate
     if rate.lr_trace:
-        rate = replace(rate, lr_trace=str(Path(rate.lr_trace).absolute()))
+        rate = replace(rate, lr_trace=_absolute(rate.lr_trace))
     return replace(config, gossip=gossip, data=data, rate=rate)
 
 
-def _absolute(option: str) -> str:
+def _absolute(path: str | Path) -> str:
+    found = str(Path(path).absolute())
+    try:
+        found.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"the path {found!a} is not UTF-8, which config.toml has to be: rename it"
+        ) from error
+    return found
+
+
+def _with_path(option: str) -> str:
     """An option of an algorithm, key=value, its value absolute if it is a path."""
     key, _, value = option.partition("=")
-    return f"{key}={Path(value).absolute()}" if key in PATHS and value else option
+    return f"{key}={_absolute(value)}" if key in PATHS and value else option
 
 
 def keep_copy(config: Config, folder: Path) -> None:

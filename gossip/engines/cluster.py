@@ -112,12 +112,13 @@ class Cluster:
         reason = ""
         for _ in range(ATTEMPTS):
             try:
+                if reason:  # to those that are there now, who may be lost as it is sent
+                    self._await_workers()
+                    self._send_problem()
                 return self._computed(task, numbers, batch)
             except self._lost as error:
                 self._check_alive()
                 reason = said(error)
-                self._await_workers()
-                self._send_problem()
         raise UserError(
             f"an update was begun {ATTEMPTS} times and lost its workers each time ({reason}): look "
             "at their logs, they may be short of memory"

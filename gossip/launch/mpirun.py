@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
+from gossip.comm.startup.asked import LAUNCHER, REQUEST
 from gossip.comm.startup.environment import MPI_EXTRA, check_ours
 from gossip.comm.startup.inherited import heard, say
 from gossip.comm.startup.launchers import TORCHRUN, child_of, launched
@@ -30,8 +31,6 @@ from gossip.launch.restart import Try, first_try, next_try
 NUM_PROCESSES = 16
 INTERRUPTS = (signal.SIGINT, signal.SIGUSR1)
 """Ctrl-C, and what Slurm is asked to send some time before a job's end."""
-REQUEST = signal.SIGUSR1
-"""How we ask the processes of the job to stop."""
 TERM_SECONDS = 6.0
 """After SIGTERM to the launcher: from the request to stop to the order to end."""
 KILL_SECONDS = 2.0
@@ -66,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         check_positive(options.n)
         mpirun = find_mpirun()
         kind = kind_of(mpirun)
-        environment = environment_for(kind, os.environ)
+        environment = environment_for(kind, os.environ) | {LAUNCHER: kind}
     except UserError as error:
         say(f"gossip.launch: {error}")
         return 2

@@ -132,7 +132,7 @@ class Job:
         with ExitStack() as held:
 
             def take() -> None:
-                folder.mkdir(parents=True, exist_ok=True)
+                run_folder.make(folder)
                 held.enter_context(locked(folder, say))
 
             on_first(self.study.comm, take)

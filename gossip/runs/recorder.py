@@ -131,11 +131,11 @@ class Recorder:
 
     def _open(self, columns: Sequence[str]) -> None:
         if self._start is None:
-            if not (self._again and (self.path / run_folder.CONFIG).is_file()):
-                run_folder.create(self.path)
+            # Killed at its very beginning, a run has left anything or nothing here.
+            (run_folder.make if self._again else run_folder.create)(self.path)
             (self.path / run_folder.SUMMARY).unlink(missing_ok=True)
-            keep_copy(self._study.config, self.path)
             run_folder.write_config(self.path, self._tables())
+            keep_copy(self._study.config, self.path)
             self._trace = Trace(self.path, columns)
             return
         self._rows = int(self._start.facts["trace_rows"])
@@ -206,7 +206,8 @@ class Recorder:
             known["validation_error"] = self._newest["validation_error"]
             best_error, best_step = self._best["validation_error"]
             known |= {"best_validation_error": best_error, "best_validation_step": best_step}
-        ends = {k.partition("/")[2]: v for k, v in self._newest.items() if k.startswith(WARM)}
+        newest = list(self._newest.items())  # a thread's last words come while rows are added
+        ends = {k.partition("/")[2]: v for k, v in newest if k.startswith(WARM)}
         if ends:
             # A warm-up that has not ended is null.
             known["warmup_end_epochs"] = {

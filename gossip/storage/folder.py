@@ -1,5 +1,6 @@
 """The run folder: making it, reading and writing config and summary, and finding runs."""
 
+import errno
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -35,9 +37,11 @@ __all__ = [
     "TRACE",
     "create",
     "find_runs",
+    "make",
     "provenance",
     "read_config",
     "read_summary",
+    "sync_folder",
     "write_config",
     "write_summary",
     "write_text",
@@ -53,8 +57,8 @@ def create(out: Path) -> Path:
         UserError: it holds something already, or cannot be made or written to.
     """
     out = Path(out)
+    make(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         if any(entry.name != LOCK for entry in out.iterdir()):
             raise UserError(
                 f"run folder {out} exists already: choose another --out or remove it, or go on "
@@ -62,16 +66,34 @@ def create(out: Path) -> Path:
             )
         with tempfile.TemporaryFile(dir=out):
             pass
-    except FileExistsError as error:
-        raise UserError(f"{out} is a file: choose another --out or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write to run folder {out}: {error.strerror}") from error
     return out
 
 
+def make(folder: Path) -> None:
+    """Make a run folder, with its parents, where there is none.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UserError(f"{folder} is a file: choose another --out or remove it") from error
+    except OSError as error:
+        raise UserError(f"cannot write to run folder {folder}: {error.strerror}") from error
+
+
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write config.toml at once or not at all; TOML has no null, so None is left out."""
-    write_text(folder / CONFIG, tomli_w.dumps(_toml(config)))
+    """Write config.toml at once or not at all; TOML has no null, so None is left out.
+
+    It is on disk then, before any checkpoint: without it a run does not go on.
+    """
+    with suppress(OSError):
+        for left in folder.glob(f".{CONFIG}.*"):  # by one that was killed as it wrote
+            left.unlink()
+    write_text(folder / CONFIG, tomli_w.dumps(_toml(config)), synced=True)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -108,8 +130,13 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return _read(folder / SUMMARY, tables.from_json)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, synced: bool = False) -> None:
     """Replace `path` by `text`: a reader, or a kill, sees the old or the new, nothing between.
+
+    Args:
+        path: of the file.
+        text: its content.
+        synced: wait until it is on disk.
 
     Raises:
         UserError: it cannot be written.
@@ -121,10 +148,32 @@ def write_text(path: Path, text: str) -> None:
         partial.unlink(missing_ok=True)
         with partial.open("x", encoding="utf-8") as file:
             file.write(text)
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
         partial.replace(path)
+        if synced:
+            sync_folder(path.parent)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk may have become read only
+            partial.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on disk.
+
+    Raises:
+        OSError: it failed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def provenance() -> dict[str, Any]:

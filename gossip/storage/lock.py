@@ -40,9 +40,11 @@ def locked(folder: Path, say: Callable[[str], None] = lambda text: None) -> Iter
         _write(lock)
         yield
     finally:
-        # Before it is let go of, or it may be the next run's. Gone already: so is the folder.
+        # Before it is let go of, or it may be the next run's. Gone already: so is the folder; and
+        # where that has been made anew, it is another run's.
         with suppress(OSError):
-            path.unlink()
+            if _is_at(lock, path):
+                path.unlink()
         os.close(lock)
 
 

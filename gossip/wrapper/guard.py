@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossip.comm.shutdown.failure import RELAY_SECONDS, SPEAKER_SECONDS, Host
 from gossip.comm.shutdown.position import Position
+from gossip.comm.startup import asked
 from gossip.comm.startup.environment import CutOffError, speaks
 from gossip.comm.startup.inherited import flush, say
 from gossip.comm.startup.launchers import launched
@@ -65,7 +66,8 @@ class Guard:
         if self._host is None:
             self._end_unconnected(kind, error, trace)
         elif isinstance(error, KeyboardInterrupt):
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's comes twice, by mpirun too
+            for signum in (signal.SIGINT, asked.REQUEST):  # a terminal's comes twice, by mpirun too
+                signal.signal(signum, signal.SIG_IGN)
             self._host.announce_stop(signal.SIGINT)
             time.sleep(RELAY_SECONDS)
             self._comm.abort(INTERRUPTED)
@@ -78,18 +80,20 @@ class Guard:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         """End the job by what started it, where the others are waiting, or will be."""
+        interrupted = isinstance(error, KeyboardInterrupt)
         mistake = isinstance(error, UserError) and not isinstance(error, CutOffError)
-        if not mistake:
+        text = f"{Path(sys.argv[0]).name}: {'ended at once by Ctrl-C' if interrupted else error}"
+        if not (interrupted or mistake):
             self._before(kind, error, trace)
         elif speaks():
-            say(f"{Path(sys.argv[0]).name}: {error}")
+            say(text)
         flush()
-        if mistake and not speaks():
-            time.sleep(SPEAKER_SECONDS)  # the first process says it, if it is a mistake of all
-            say(f"{Path(sys.argv[0]).name}: {error}")
+        if (interrupted or mistake) and not speaks():
+            time.sleep(SPEAKER_SECONDS)  # the first process says it, if it is one of all
+            say(text)
         time.sleep(RELAY_SECONDS)
         with suppress(UserError):  # no MPI: whoever started this process has to end the others
-            code = 2 if isinstance(error, UserError) else 1
+            code = INTERRUPTED if interrupted else 2 if isinstance(error, UserError) else 1
             end_job(code)
             os._exit(code)  # MPICH's Abort comes back, and the kill follows
 
@@ -108,11 +112,16 @@ _guard: Guard | None = None
 
 
 def install() -> None:
-    """Put the hook in place, where several processes were started."""
+    """Put the hook in place, where several processes were started; the launcher's Ctrl-C is one.
+
+    Raises:
+        KeyboardInterrupt: it has come already.
+    """
     global _guard
     how = launched()
     if _guard is None and how is not None and how.size > 1:
         _guard = sys.excepthook = Guard()
+    asked.interrupt()
 
 
 def leave() -> None:

@@ -178,7 +178,8 @@ class Recording:
         columns = (*COLUMNS, *self._monitor.columns)
         goes_on = t > 0 and (self.path / run_folder.TRACE).is_file()
         if not goes_on:
-            if self.path.is_dir() and any(self.path.iterdir()):
+            held = self.path.iterdir() if self.path.is_dir() else ()
+            if any(entry.name != run_folder.LOCK for entry in held):
                 raise UserError(
                     f"run folder {self.path} exists already: give record() another, remove it, or "
                     "load the model as it was, to go on with it"

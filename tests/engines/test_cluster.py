@@ -239,6 +239,30 @@ def test_a_result_that_is_long_on_its_way_is_no_lost_worker(threads):
     assert Cluster(threads)._awaited(OnItsWay(result)) is result
 
 
+def test_a_worker_lost_while_the_data_are_sent_again_is_one_more_attempt(threads, monkeypatch):
+    engine = Cluster(threads)
+    engine.hold(problem(nn.Linear(FEATURES, 1)))
+    lost = distributed.comm.core.CommClosedError("gone")
+    failures = {"_computed": [lost], "_send_problem": [lost, lost]}
+
+    def failing(name):
+        call = getattr(engine, name)
+
+        def tried(*arguments):
+            if failures[name]:
+                raise failures[name].pop()
+            return call(*arguments)
+
+        monkeypatch.setattr(engine, name, tried)
+
+    for name in failures:
+        failing(name)
+    batch = [MicroBatch(np.arange(N))]
+    assert engine.gradient(state(engine._problem.module), batch).samples == N
+    assert failures == {"_computed": [], "_send_problem": []}
+    engine.close()
+
+
 def test_data_that_time_out_are_no_lost_worker(threads):
     given = replace(problem(nn.Linear(FEATURES, 1)), samples=Items(Slow()))
     engine = Cluster(threads)

@@ -21,6 +21,7 @@ PICTURE = "picture"
 def places() -> dict[str, list[tuple[Any, str]]]:
     """Name -> what is called there: objects and their attributes."""
     from gossip.checkpoint import Writer, files, saving
+    from gossip.comm.shutdown.failure import Host
     from gossip.comm.stacked import Stacked
     from gossip.data.sampling import Sampler
     from gossip.monitor import Monitor
@@ -48,6 +49,7 @@ def places() -> dict[str, list[tuple[Any, str]]]:
         "trace": [(Trace, "append")],
         "summary": [(folder, "write_summary")],
         "code": [(identity, "code")],
+        "meeting": [(Host, "join")],
     }
 
 

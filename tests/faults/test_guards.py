@@ -16,6 +16,8 @@ from gossip import run
 from gossip.comm.shutdown import failure, overdue, stop
 from gossip.comm.shutdown.failure import Position, ending_the_job
 from gossip.comm.shutdown.overdue import Local
+from gossip.comm.startup import asked
+from gossip.errors import UserError
 
 
 class Pair:
@@ -163,6 +165,80 @@ def test_a_process_that_ends_before_there_is_a_watcher_is_told_once(said, tmp_pa
         told.stderr.count("learner 0 died at step 0") == len(told.stderr.splitlines()) == 1 - said
     )
     assert not folder.exists()
+
+
+@pytest.fixture
+def by_launcher(monkeypatch):
+    """This process is one that `gossip.launch` has started, until the end of the test."""
+    monkeypatch.setenv(asked.LAUNCHER, "mpich")
+    monkeypatch.setattr(asked, "child_of", lambda: None)
+    before = signal.signal(asked.REQUEST, signal.SIG_DFL)
+    yield
+    signal.signal(asked.REQUEST, before)
+    asked.taken()
+
+
+@pytest.mark.usefixtures("by_launcher")
+def test_a_request_that_nobody_listens_to_yet_is_heard_later_and_once():
+    asked.expect()
+    os.kill(os.getpid(), asked.REQUEST)
+    told, heard = [], threading.Event()
+
+    def announce(signum):
+        told.append(signum)
+        heard.set()
+
+    with stop.Stop(Pair(), announce, None).listening():
+        assert heard.wait(30)
+    with stop.Stop(Pair(), announce, None).listening():
+        pass
+    assert told == [asked.REQUEST]
+
+
+@pytest.mark.usefixtures("by_launcher")
+def test_in_a_script_the_request_is_ctrl_c_also_one_that_came_before():
+    asked.expect()
+    os.kill(os.getpid(), asked.REQUEST)
+    with pytest.raises(KeyboardInterrupt):
+        asked.interrupt()
+    asked.interrupt()
+    asked.expect()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), asked.REQUEST)
+
+
+@pytest.mark.usefixtures("by_launcher")
+def test_the_request_is_no_ones_but_the_users_without_the_launcher(monkeypatch):
+    def mine(*_):
+        pass
+
+    signal.signal(asked.REQUEST, mine)
+    asked.expect()
+    asked.interrupt()
+    assert signal.getsignal(asked.REQUEST) is mine
+    signal.signal(asked.REQUEST, signal.SIG_DFL)
+    monkeypatch.delenv(asked.LAUNCHER)
+    asked.expect()
+    asked.interrupt()
+    assert signal.getsignal(asked.REQUEST) is signal.SIG_DFL
+
+
+def test_last_words_that_fail_keep_no_process_alive(monkeypatch, capfd):
+    """On a disk that is full, say: SIGTERM ends it all the same, and each try is one line."""
+    codes, ended = [], threading.Event()
+    monkeypatch.setattr(stop, "TERM_SECONDS", 0.05)
+    monkeypatch.setattr(stop.os, "_exit", lambda code: (codes.append(code), ended.set()))
+
+    def full():
+        raise UserError("cannot write summary.json: No space left on device")
+
+    with stop.Stop(Pair(), lambda signum: None, full).listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert ended.wait(30)
+    assert codes == [128 + signal.SIGTERM]
+    told = capfd.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all(line.endswith("summary.json: No space left on device") for line in told)
 
 
 def test_a_second_ctrl_c_is_one_line(monkeypatch, capsys):

@@ -92,6 +92,18 @@ def test_ctrl_c_is_heard_in_the_second_algorithm(start_command, tmp_path):
     assert summary(out / "ssgd")["steps"] < summary(out / "dpsgd")["steps"] == 300
 
 
+def test_a_request_that_comes_before_the_run_listens_stops_it(start_command, tmp_path):
+    """MPI's start puts a handler of its own in place, and what it hears nobody is told."""
+    out = tmp_path / "out"
+    command = launch(2, *OPTIONS, *LONG, "--out", str(out), deed="meeting:1:USR1:1")
+    ended = start_command(command).end(START_SECONDS)
+    assert ended.code == 130
+    [line] = ended.told()
+    assert line.startswith("learners 2-3 (process 1 on host ")
+    assert summary(out / "dpsgd")["verdict"] == "interrupted"
+    assert not (out / "ssgd").exists()
+
+
 @pytest.mark.one_mpi
 def test_a_killed_process_leaves_a_readable_trace(start_command, tmp_path):
     out = tmp_path / "out"

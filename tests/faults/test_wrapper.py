@@ -7,12 +7,13 @@ from textwrap import dedent
 
 import pytest
 
+from gossip.comm.startup.asked import LAUNCHER
 from tests.faults import jobs
 
 pytestmark = jobs.NEED_MPI
 
 SCRIPT = """
-    import os, sys, time
+    import os, signal, sys, time
     from pathlib import Path
     import torch
     from mpi4py import MPI
@@ -24,6 +25,8 @@ SCRIPT = """
     module = torch.nn.Linear(3, 3)
     if deed == "mistake":
         module.requires_grad_(False)
+    if deed == "asked early":
+        os.kill(os.getpid(), signal.SIGUSR1)
     model = Gossip(module, "ring", timeout=2.0 if deed in ("sleep", "left out") else 600.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     steps = 10_000 if deed in ("sleep", "interrupt", "fail") else 20
@@ -32,6 +35,8 @@ SCRIPT = """
             raise ValueError("that gradient is no good")
         if t == 17 and rank == 1 and deed == "sleep":
             time.sleep(60)
+        if t == 17 and rank == 1 and deed == "asked":
+            os.kill(os.getpid(), signal.SIGUSR1)
         if t == 17 and rank == 1 and deed == "leave":
             break
         if t == 17 and rank == 1 and deed == "left out":
@@ -139,3 +144,20 @@ def test_a_script_ends_whatever_its_learners_have_begun_and_not_finished(start_s
     ended = start_script("end")
     assert (ended.code, ended.text.count("done")) == (0, 2)
     assert ended.told() == []
+
+
+@pytest.mark.one_mpi
+@pytest.mark.parametrize(
+    ("deed", "says"),
+    [
+        ("asked early", "script.py: ended at once by Ctrl-C"),
+        ("asked", "learner 1 (process 1 on host "),
+    ],
+)
+def test_the_launchers_request_is_heard_as_ctrl_c(deed, says, start_script):
+    """MPI has put a handler of its own in place of Python's, which the request would not reach."""
+    ended = start_script(deed, **{LAUNCHER: jobs.KIND})
+    assert ended.code == 130
+    assert "Traceback" not in ended.text
+    assert "done" not in ended.text
+    assert ended.text.count(says) == 1

@@ -4,10 +4,12 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -67,6 +69,18 @@ def test_a_run_that_fails_lets_go(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with locked(tmp_path):
         pass
+
+
+def test_the_lock_of_a_folder_that_was_made_anew_is_another_runs(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    with ExitStack() as other:
+        with locked(run):
+            shutil.rmtree(run)
+            run.mkdir()
+            other.enter_context(locked(run))
+        with pytest.raises(UserError, match="is in use by process"), locked(run):
+            pytest.fail("two runs in one folder")
 
 
 def test_a_program_that_a_run_starts_does_not_hold_its_lock(tmp_path):

@@ -1,5 +1,7 @@
+import errno
 import json
 import os
+import stat
 import subprocess
 import tomllib
 
@@ -50,6 +52,18 @@ def test_a_config_comes_back_without_its_nones(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
+def test_a_config_is_on_disk_before_it_has_its_name_and_then_its_name(tmp_path, monkeypatch):
+    synced = []
+
+    def noted(descriptor):
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        synced.append((kind, (tmp_path / "config.toml").exists()))
+
+    monkeypatch.setattr(folder.os, "fsync", noted)
+    folder.write_config(tmp_path, {"seed": 1})
+    assert synced == [(stat.S_IFREG, False), (stat.S_IFDIR, True)]
+
+
 def test_a_summary_is_strict_json_with_null_for_what_is_not_finite(tmp_path):
     values = {"loss": float("nan"), "max": [float("inf"), 1.0], "sub": {"x": float("-inf")}}
     folder.write_summary(tmp_path, values)
@@ -70,6 +84,16 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
     assert folder.read_summary(tmp_path) == {"steps": 1}
     with pytest.raises(UserError, match="cannot write"):
         folder.write_summary(tmp_path / "nowhere", {})
+
+
+def test_a_disk_that_has_become_read_only_is_one_sentence(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("open", "unlink"):
+        monkeypatch.setattr(folder.Path, name, refused)
+    with pytest.raises(UserError, match=r"cannot write .*summary\.json: Read-only file system"):
+        folder.write_summary(tmp_path, {})
 
 
 @pytest.mark.parametrize("text", ["[", "[1]", '"x"', "[" * 100_000, "\xff"])

@@ -1,6 +1,8 @@
 import csv
+import errno
 import io
 import math
+import os
 import subprocess
 import sys
 
@@ -191,6 +193,20 @@ def test_a_figure_is_the_same_file_twice(study, tmp_path):
     runs = load_runs([study / "ssgd"])
     a, b = (save(study_figure(runs), tmp_path / f"{name}.svg") for name in "ab")
     assert a.read_bytes() == b.read_bytes()
+
+
+def test_a_full_disk_leaves_the_figure_that_there_was(study, tmp_path, monkeypatch):
+    def full(self, target, **_):
+        target.write_bytes(b"half a pict")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    figure, path = study_figure(load_runs([study])), tmp_path / "shown" / "f.png"
+    path.parent.mkdir()
+    path.write_bytes(b"whole")
+    monkeypatch.setattr(type(figure), "savefig", full)
+    with pytest.raises(UserError, match=r"cannot write .*f\.png: No space left on device"):
+        save(figure, path)
+    assert [each.read_bytes() for each in path.parent.iterdir()] == [b"whole"]
 
 
 def test_a_figure_is_not_drawn_in_a_format_we_do_not_know(study, tmp_path):

@@ -1,5 +1,7 @@
 """`gossip.run --resume`: what goes on, what is refused, and that nothing is lost by it."""
 
+import shutil
+
 import pytest
 
 from gossip import run, trace
@@ -130,3 +132,22 @@ def test_a_study_goes_on_where_it_was(begun):
     assert (out / "dpsgd" / "trace.arrows").read_bytes() == before
     assert read_summary(out / "ssgd")["resumed_at"] == [12]
     assert steps(out / "ssgd") == list(range(13))
+
+
+def test_a_file_in_place_of_a_run_of_a_study_is_one_sentence(begun, capsys):
+    out = begun(algorithm=("dpsgd", "ssgd"))
+    (out / "ssgd").rename(out / "other")
+    (out / "ssgd").write_text("")
+    assert resumed(out) == 2
+    assert f"{out / 'ssgd'} is a file: choose another --out or remove it" in capsys.readouterr().err
+
+
+def test_what_a_run_of_a_study_has_left_that_was_killed_as_it_began_is_replaced(begun):
+    out = begun(algorithm=("dpsgd", "ssgd"))
+    shutil.rmtree(out / "ssgd")
+    (out / "ssgd" / "topology").mkdir(parents=True)
+    for name in (".lock", ".config.toml.1.2"):
+        (out / "ssgd" / name).write_text("")
+    assert resumed(out) == 0
+    assert steps(out / "ssgd") == list(range(13))
+    assert not list((out / "ssgd").glob(".*"))

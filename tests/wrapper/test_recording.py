@@ -362,6 +362,13 @@ def test_a_folder_in_use_and_a_plain_module_are_refused(tmp_path):
         gossip.record(model.module, tmp_path / "run")
 
 
+def test_a_lock_that_a_killed_run_left_is_no_run(tmp_path):
+    (tmp_path / folder.LOCK).write_text("")
+    with gossip.record(gossip.Gossip(odd_models.Net((8, 8), 3)), tmp_path, monitor="cheap"):
+        pass
+    assert (tmp_path / folder.CONFIG).exists()
+
+
 def test_noise_of_a_sampled_probe_is_taken_out_of_the_square_without_bias():
     """L(w) = mean of (w - c_i)^2 / 2, c_i ~ N(0, I): ||g||^2 = ||w||^2, in groups of two sizes."""
     d, module = 8, nn.Linear(8, 1, bias=False).double()

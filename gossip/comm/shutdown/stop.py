@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from gossip.comm.startup.inherited import heard
+from gossip.comm.startup import asked
+from gossip.comm.startup.inherited import heard, say
 
 if TYPE_CHECKING:
     from gossip.comm.base import Communicator
 
 
-INTERRUPTS = (signal.SIGINT, signal.SIGUSR1)
+INTERRUPTS = (signal.SIGINT, asked.REQUEST)
 """Ctrl-C; under `gossip.launch` it arrives as SIGUSR1, which no MPI adds a kill to."""
 ASK_SECONDS = 0.3
 """How often the processes exchange their requests; in steps, by the slowest process's pace."""
@@ -125,7 +126,7 @@ class Stop:
     def listening(self) -> Iterator[None]:
         """Hear SIGINT, SIGTERM and SIGUSR1 even while the main thread waits inside MPI.
 
-        One that was ignored when we started stays so.
+        One that was ignored when we started stays so; a request that has come before is heard now.
         """
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may have handlers, e.g. not in a notebook's thread
@@ -133,8 +134,10 @@ class Stop:
         ear, mouth = os.pipe()
         os.set_blocking(mouth, False)
         signals = heard(*INTERRUPTS, signal.SIGTERM)
-        before = {signum: signal.signal(signum, self._handle) for signum in signals}
         wakeup_before = signal.set_wakeup_fd(mouth, warn_on_full_buffer=False)
+        before = {signum: signal.signal(signum, self._handle) for signum in signals}
+        if asked.taken():
+            os.write(mouth, bytes([asked.REQUEST]))
         listener = threading.Thread(target=self._listen, args=(ear,), daemon=True)
         listener.start()
         try:
@@ -170,13 +173,21 @@ class Stop:
             if first:
                 self._speak(signum)
             if signum == signal.SIGTERM:
-                self._last_words()  # Open MPI kills a quarter of a second from now
+                self._say_last_words()  # Open MPI kills a quarter of a second from now
 
     def _speak(self, signum: int) -> None:
         if self._comm.process > 0:
             time.sleep(SPEAK_LATER_SECONDS)
         self._announce(signum)
 
+    def _say_last_words(self) -> None:
+        try:
+            self._last_words()
+        except Exception as error:  # a full or lost disk; this thread has more to do
+            say(f"the run ends without last words: {error}")
+
     def _give_up(self) -> None:
-        self._last_words()
-        os._exit(128 + signal.SIGTERM)
+        try:
+            self._say_last_words()
+        finally:
+            os._exit(128 + signal.SIGTERM)

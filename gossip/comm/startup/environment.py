@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import gossip_sgd
+from gossip.comm.startup import asked
 from gossip.comm.startup.inherited import flush
 from gossip.comm.startup.launchers import contradiction, from_environment, launched
 from gossip.errors import UserError
@@ -115,6 +116,7 @@ def start_mpi() -> Any:
             f"backend 'mpi' needs mpi4py and an MPI library ({reason}): {MPI_EXTRA}, "
             "or train in one process, without mpirun and with --backend stacked"
         ) from error
+    asked.expect()  # MPI has put a handler of its own in place
     how, size = launched(), MPI.COMM_WORLD.size
     if how and size != how.size:
         raise UserError(
