@@ -57,8 +57,8 @@ MAKE_OF_IT = """\
   in 19 of 20 runs, SSGD in 3; SSGD with as strong a noise at every step in 5 if it is isotropic, in
   none if it has the learners' covariance ([noise](noise.md)).
 - **It is a direction.** With W = 11ᵀ/n a learner's place is a step down the gradient of a
-  mini-batch. Turn the sign of these deviations, or draw it at every step, with law, covariance
-  and strength as they were, and none of 20 runs survives. (Whose mini-batch it was does not
+  mini-batch. Turn the sign of these deviations, or draw it at every step, with covariance and
+  strength as they were, and none of 20 runs survives. (Whose mini-batch it was does not
   matter: learners can be exchanged.)
 - **It is not the lower rate.** SSGD that takes, step by step, the α_e recorded in a run of DPSGD
   survives in none of 20 runs at α = 1.5, nor at 1.25.
