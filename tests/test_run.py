@@ -114,7 +114,11 @@ def test_a_run_that_blows_up_is_diverged_and_keeps_its_trace(tmp_path):
 BAD = {
     "model option": (
         ["--model", "cnn", "--model-options", "width=abc"],
-        "width=abc cannot be made",
+        "model 'cnn': width must be a whole number, got 'abc'",
+    ),
+    "unknown model option": (
+        ["--model-options", "activaton=tanh"],
+        "model 'mlp' has no option 'activaton': did you mean activation?; it has widths",
     ),
     "BatchNorm on one sample": (
         [*("--model", "resnet18", "--model-options", "width=2"), "--batch-size", "1"],
@@ -141,7 +145,10 @@ BAD = {
         "python -m gossip.data fetch fashion-mnist",
     ),
     "momentum for adam": (["--optimizer", "adam", "--momentum", "0.9"], "has no momentum"),
-    "unknown optimizer option": (["--optimizer-options", "epz=1"], "has no option 'epz'"),
+    "unknown optimizer option": (
+        ["--optimizer", "adam", "--optimizer-options", "epz=1"],
+        "did you mean eps?; it has betas,",
+    ),
     "module that does not exist": (["--model", "nowhere:net"], "cannot import 'nowhere'"),
     "function that does not exist": (["--model", "math:net"], "has no 'net'"),
     "model with other arguments": (["--model", "json:dumps"], "(input_shape, num_classes)"),
