@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gossip.compress import OPERATORS, compressed, operator
+from gossip.compress import OPERATORS, compressed, contraction, operator
 from gossip.compress.packing import packed, packed_bytes, unpacked
 from gossip.errors import UserError
 
@@ -210,6 +210,20 @@ def test_qsgd_has_no_bias_and_its_variance(levels):
     assert float(off.mean()) == pytest.approx(variance, rel=0.05)
     assert variance / float(whole[0]) <= min(D / levels**2, math.sqrt(D) / levels)
     assert (c.mean(0) - x[0]).abs().max() < 5 * norm / levels / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("spec", ["unbiased-random-k:0.1", "qsgd:1", "qsgd:4", "qsgd:255"])
+@pytest.mark.parametrize("name", ["noise", "spiky", "flat"])
+def test_unbiased_operators_contract_when_they_are_scaled(spec, name):
+    x = rows(name)[:1].expand(2000, -1)
+    made, plain = contraction(spec), operator(spec)
+    off, whole = error(compressed(made, x, keys(2000)), x)
+    tau = 1 + plain.omega(D)
+    assert float((off / whole).mean()) <= (1 - 1 / tau) * 1.02 + 1e-12
+    assert torch.equal(made.encode(x, keys(2000)), plain.encode(x, keys(2000))), "what travels"
+    torch.testing.assert_close(
+        tau * compressed(made, x, keys(2000)), compressed(plain, x, keys(2000))
+    )
 
 
 @pytest.mark.parametrize(("spec", "block", "most"), [("int8:64", 64, 254), ("int4:16", 16, 14)])

@@ -58,17 +58,18 @@ def test_all_options_are_flat_flags():
 @pytest.mark.parametrize(
     ("tables", "complaint"),
     [
-        ({"stepz": 3}, "unknown key 'stepz' in the config: did you mean steps?"),
-        ({"rate": {"lrr": 3}}, "unknown key 'rate.lrr' in the config: did you mean lr?"),
+        ({"stepz": 3}, "unknown key 'stepz': did you mean steps?"),
+        ({"rate": {"lrr": 3}}, "unknown key 'rate.lrr': did you mean lr?"),
         ({"rate": 3}, r"\[rate\] must be a table"),
-        ({"steps": "many"}, "Expected `int`, got `str`"),
-        ({"steps": 0}, "steps=0: it must be at least 1"),
+        ({"steps": "many"}, "^steps: Expected `int`, got `str`$"),
+        ({"rate": {"lr": "1"}}, "^rate.lr: Expected `float`, got `str`$"),
+        ({"steps": 0}, "^steps=0: it must be at least 1$"),
         ({"rate": {"lr": -1.0}}, "lr=-1.0: it must be a number from 0 up"),
         ({"rate": {"lr": float("nan")}}, "lr=nan"),
         ({"algorithm": "dpsdg"}, "unknown algorithm 'dpsdg': did you mean dpsgd?"),
         ({"algorithm": []}, "no algorithm given"),
         ({"algorithm": ["ssgd", "ssgd"]}, "name each one once"),
-        ({"gossip": {"learners": 0}}, "learners=0: it must be at least 1"),
+        ({"gossip": {"learners": 0}}, "^learners=0: it must be at least 1$"),
         ({"gossip": {"weights": "metropolis"}}, "did you mean metropolis-hastings"),
         ({"data": {"dataset": "minst"}}, "unknown dataset 'minst': did you mean mnist?"),
         ({"data": {"inputs": "units"}}, "did you mean unit"),
@@ -95,6 +96,15 @@ def test_bad_tables_are_one_sentence(tables, complaint):
     with pytest.raises(UserError, match=complaint) as caught:
         from_tables(tables)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['steps = "many"', "stepz = 3", "[data]\nbatch_size = 0"])
+def test_what_is_wrong_in_a_file_is_told_with_its_name(tmp_path, text):
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"config file {path}: ")
 
 
 @pytest.mark.parametrize(

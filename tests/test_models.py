@@ -2,6 +2,7 @@
 
 import inspect
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from gossip.config import Config, Model
 from gossip.errors import UserError
 from gossip.models import MODELS, lenet
 from gossip.models.attention import TransformerBlock
 from gossip.models.inverted import InvertedResidual
+from gossip.study import parts
 from gossip.task import Task
 from tests.problems import ArraySamples
 
@@ -267,3 +270,16 @@ def test_deep_nets_tell_images_apart_before_any_training(name):
     model = MODELS[name]((3, 32, 32), 10, width=16)
     logits = model(torch.randn(8, 3, 32, 32))
     assert logits.std(dim=0).mean() > 0.1
+
+
+def test_models_of_numbers_refuse_token_ids_and_name_those_that_take_them():
+    words = SimpleNamespace(
+        name="brown",
+        input_shape=(8,),
+        num_classes=5,
+        train_inputs=np.zeros((4, 8), np.int32),
+    )
+    with pytest.raises(UserError, match="token ids; use --model word-lstm, seq2seq or transformer"):
+        parts.model(Config(), words)
+    takes = Config(model=Model(model="transformer", model_options=("depth=1",)))
+    assert isinstance(parts.model(takes, words)(), nn.Module)

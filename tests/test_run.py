@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from torch import nn
 
 from gossip import trace
+from gossip.config import Averaging, Config
 from gossip.data import sources
-from gossip.run import main
+from gossip.run import main, parse
+from gossip.study import notes
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -114,7 +117,11 @@ def test_a_run_that_blows_up_is_diverged_and_keeps_its_trace(tmp_path):
 BAD = {
     "model option": (
         ["--model", "cnn", "--model-options", "width=abc"],
-        "width=abc cannot be made",
+        "model 'cnn': width must be a whole number, got 'abc'",
+    ),
+    "unknown model option": (
+        ["--model-options", "activaton=tanh"],
+        "model 'mlp' has no option 'activaton': did you mean activation?; it has widths",
     ),
     "BatchNorm on one sample": (
         [*("--model", "resnet18", "--model-options", "width=2"), "--batch-size", "1"],
@@ -141,7 +148,10 @@ BAD = {
         "python -m gossip.data fetch fashion-mnist",
     ),
     "momentum for adam": (["--optimizer", "adam", "--momentum", "0.9"], "has no momentum"),
-    "unknown optimizer option": (["--optimizer-options", "epz=1"], "has no option 'epz'"),
+    "unknown optimizer option": (
+        ["--optimizer", "adam", "--optimizer-options", "epz=1"],
+        "did you mean eps?; it has betas,",
+    ),
     "module that does not exist": (["--model", "nowhere:net"], "cannot import 'nowhere'"),
     "function that does not exist": (["--model", "math:net"], "has no 'net'"),
     "model with other arguments": (["--model", "json:dumps"], "(input_shape, num_classes)"),
@@ -299,6 +309,32 @@ def test_options_without_effect_are_said(tmp_path, capsys):
     assert "note: layer-ratio-limits has no effect with --layer-ratio off" in said
     assert "note: wire has no effect with --algorithm ssgd" in said
     assert said.count("no effect") == 3
+
+
+def test_options_that_nobody_reads_are_said():
+    options = shlex.split("--algorithm dpsgd --noise-std 0.2 --model lenet --widths 3 --epochs 0.1")
+    config = parse([*SHORT, "--order", "atc", *options]).options
+    assert list(notes.idle(config, 1)) == [
+        "noise-std has no effect with --algorithm dpsgd",
+        "widths has no effect with --model lenet",
+        "steps has no effect with --epochs",
+    ]
+    config = replace(Config(), algorithm=("ssgd",), gossip=Averaging(order="atc", backend="gloo"))
+    first, second = notes.idle(config, 1)
+    assert first == "order has no effect with --algorithm ssgd"
+    assert second.startswith("backend has no effect with one process")
+    assert not list(notes.idle(Config(), 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("diloco", 100), ("diloco-eager", 200), ("streaming-diloco", 101), ("gasloc", 100)],
+)
+def test_rounds_that_never_end_are_said(name, first):
+    config = replace(Config(), algorithm=("dpsgd", name, "post-local-sgd"))
+    (note,) = notes.endless(config, first - 1)
+    assert note.startswith(f"algorithm {name} averages after {first} steps and the run has")
+    assert not list(notes.endless(config, first))
 
 
 def test_a_matrix_that_was_rounded_is_put_right_and_a_note_says_so(tmp_path, capsys):

@@ -53,3 +53,13 @@ def test_a_constant_predictor_has_diverged(loss, diverged):
     verdict = followed([2.4])
     verdict.end(1, loss)
     assert verdict.diverged is diverged
+
+
+@pytest.mark.parametrize(("loss", "diverged"), [(48.0, True), (7.0, True), (6.8, False)])
+def test_a_run_that_ends_over_three_times_the_first_loss_has_diverged(loss, diverged):
+    verdict = followed([2.3, 2.0, 30.0])
+    verdict.end(3, loss)
+    assert verdict.diverged is diverged
+    assert (
+        not diverged or verdict.reason == f"the final loss {loss:g} is over 3 times the first value"
+    )

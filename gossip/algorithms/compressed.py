@@ -3,6 +3,10 @@ r"""What methods with compressed messages share: the operator, its payloads and 
 C is an operator of `gossip.compress`, named by the option ``compressor`` as top-k:0.01. The mean of
 the weights moves by the mean increment whatever C leaves out, for what is added to one learner is
 taken from others. Averaging C(w) itself would lose the mean, and w + (W - I) C(w) stalls.
+
+What is left out is remembered, and has to be less than what there was: E||C(x) - x||^2 < ||x||^2.
+So of an unbiased operator C/(1 + omega) is taken (`gossip.compress.operator.Contracted`), but for
+DCD and ECD, which ask for the expectation.
 """
 
 from collections.abc import Sequence
@@ -18,7 +22,7 @@ from gossip.algorithms import pattern as phases
 from gossip.algorithms.base import Method, State
 from gossip.algorithms.properties import Properties
 from gossip.comm.base import Communicator, Pending
-from gossip.compress import Operator, operator
+from gossip.compress import Operator, contraction, operator
 from gossip.errors import UserError
 from gossip.optim.flat import FlatOptimizer
 from gossip.streams import COMPRESSION, generator
@@ -48,13 +52,16 @@ def keys(seed: int, t: int, number: int, comm: Communicator) -> Tensor:
 class WithCompressor:
     """What methods with an option `compressor` have in common."""
 
+    contracts: ClassVar[bool] = True
+    """Whether C has to be a contraction, and is scaled to be one."""
+
     compressor: str
     """The operator and its numbers."""
 
     @cached_property
     def operator(self) -> Operator:
         """C."""
-        return operator(self.compressor)
+        return contraction(self.compressor) if self.contracts else operator(self.compressor)
 
     def check(self, d: int) -> None:
         """Refuse an operator that does not fit a model of d numbers.

@@ -36,6 +36,7 @@ class Dcd(CompressedMethod):
     properties: ClassVar[Properties] = Properties(
         columns="always", static=True, leaves_out=False, rounds=False, survives=False
     )
+    contracts: ClassVar[bool] = False
 
     compressor: str = "int8"
     """The operator and its numbers."""

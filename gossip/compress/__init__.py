@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gossip.compress.low_rank import LowRank
-from gossip.compress.operator import Operator, compressed
+from gossip.compress.operator import Contracted, Operator, Unbiased, compressed
 from gossip.compress.quantise import Fp4, Integers, Qsgd, ScaledSign, TwoBit
 from gossip.compress.sparse import DctTopK, Identity, RandomK, TopK, UnbiasedRandomK
 from gossip.errors import UserError, lookup
@@ -52,6 +52,16 @@ def operator(spec: str) -> Operator:
     return make(*given)
 
 
+def contraction(spec: str) -> Operator:
+    """The operator of a text, scaled such that it contracts where it does not by itself.
+
+    Raises:
+        UserError: there is none.
+    """
+    made = operator(spec)
+    return Contracted(made) if isinstance(made, Unbiased) else made
+
+
 def wire(spec: str) -> Operator:
     """The operator of a text, for rows that are mixed without a memory of what is left out.
 
@@ -71,6 +81,7 @@ def wire(spec: str) -> Operator:
 
 __all__ = [
     "OPERATORS",
+    "Contracted",
     "DctTopK",
     "Fp4",
     "Identity",
@@ -82,8 +93,10 @@ __all__ = [
     "ScaledSign",
     "TopK",
     "TwoBit",
+    "Unbiased",
     "UnbiasedRandomK",
     "compressed",
+    "contraction",
     "operator",
     "wire",
 ]

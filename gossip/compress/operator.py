@@ -1,6 +1,7 @@
 """What a compressor is: rows in, bytes out, and what those bytes stand for."""
 
-from typing import ClassVar, Literal, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -51,6 +52,49 @@ class Operator(Protocol):
             UserError: they do not.
         """
         ...
+
+
+@runtime_checkable
+class Unbiased(Operator, Protocol):
+    """An operator that is right on average: E C(x) = x."""
+
+    def omega(self, d: int) -> float:
+        """Such that E||C(x) - x||^2 <= omega ||x||^2 for every row of d numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Contracted:
+    r"""C/(1 + omega) of an unbiased C, which contracts with delta = 1/(1 + omega).
+
+    With tau = 1 + omega, E||C(x)/tau - x||^2 = E||C(x) - x||^2 / tau^2 + (1 - 1/tau)^2 ||x||^2 <=
+    (1 - 1/tau) ||x||^2. The receiver scales: payloads are those of C.
+
+    Reference: Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and gossip
+    algorithms with compressed communication", ICML 2019, arXiv 1902.00340, Section 3.5.
+    """
+
+    kind: ClassVar[Kind] = "contractive"
+    leaves_out: ClassVar[bool] = True
+
+    of: Unbiased
+    """C."""
+
+    def encode(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Those of C."""
+        return self.of.encode(x, keys)
+
+    def decode(self, payload: Tensor, d: int, dtype: torch.dtype) -> Tensor:
+        """C(x)/(1 + omega)."""
+        return self.of.decode(payload, d, dtype) / (1 + self.of.omega(d))
+
+    def size(self, d: int, itemsize: int) -> int:
+        """That of C."""
+        return self.of.size(d, itemsize)
+
+    def check(self, d: int) -> None:
+        """As C."""
+        self.of.check(d)
 
 
 def compressed(operator: Operator, x: Tensor, keys: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """All of the numbers with few bits: scaled sign, QSGD, integers and FP4 by block."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -87,6 +88,10 @@ class Qsgd:
 
     def check(self, d: int) -> None:
         """Any length fits."""
+
+    def omega(self, d: int) -> float:
+        """min(d/s^2, sqrt(d)/s), which holds for every row."""
+        return min(d / self.levels**2, math.sqrt(d) / self.levels)
 
     @property
     def _bits(self) -> int:

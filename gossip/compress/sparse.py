@@ -144,6 +144,10 @@ class UnbiasedRandomK(RandomK):
         """d/k."""
         return d / self.kept(d)
 
+    def omega(self, d: int) -> float:
+        """d/k - 1."""
+        return self.factor(d) - 1
+
 
 @dataclass(frozen=True)
 class DctTopK:

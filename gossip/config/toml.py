@@ -42,7 +42,10 @@ def from_tables(tables: dict[str, Any]) -> Config:
     try:
         return msgspec.convert(merged, Config, strict=True)
     except msgspec.ValidationError as error:
-        raise UserError(str(error)) from error
+        # A refusal of our own names the option; else msgspec says where: "... - at `$.data.seed`".
+        what, _, where = str(error).partition(" - at `$.")
+        ours = isinstance(error.__cause__, UserError)
+        raise UserError(what if ours or not where else f"{where.rstrip('`')}: {what}") from error
 
 
 def load(path: Path, flags: Collection[str] = ()) -> Config:
@@ -77,14 +80,17 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
                 f"config file {path} names code, {key} = {value!r}: if you trust it, say so on "
                 f"the command line, --{key} {value}"
             )
-    return from_tables(tables)
+    try:
+        return from_tables(tables)
+    except UserError as error:
+        raise UserError(f"config file {path}: {error}") from error
 
 
 def _refuse_unknown(tables: dict[str, Any], known: set[str], prefix: str) -> None:
     for key in tables:
         if key not in known:
             raise UserError(
-                f"unknown key {prefix + key!r} in the config{suggestion(key, sorted(known))}; "
+                f"unknown key {prefix + key!r}{suggestion(key, sorted(known))}; "
                 f"there are {', '.join(sorted(known))}"
             )
 

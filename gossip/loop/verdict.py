@@ -7,7 +7,7 @@ from typing import Any
 LOSS_FACTOR = 3.0
 """A run whose loss stays above this many times its first value has diverged, ..."""
 PATIENCE_STEPS = 50
-"""... if for this many steps in a row."""
+"""... if for this many steps in a row, or at the end."""
 CONSTANT_PREDICTOR_BAND = 0.01
 """A final loss within this share of ln C is that of a model that has forgotten its input."""
 
@@ -18,10 +18,10 @@ class Verdict:
     """Follows the mean mini-batch loss and says whether, when and why a run diverged.
 
     A run diverges when its loss is not finite, exceeds 3 times its first value for 50 steps in
-    a row, or ends within 1 % of the constant predictor's: ln C of cross-entropy, the labels'
-    variance of mean squares. Anything
-    else is called converged, however poor the model: read the test error beside it. `hopeless` is
-    True once a loss was not finite: no further step can mend that.
+    a row or at the end, or ends within 1 % of the constant predictor's: ln C of cross-entropy, the
+    labels' variance of mean squares. Anything else is called converged, however poor the model:
+    read the test error beside it. `hopeless` is True once a loss was not finite: no further step
+    can mend that.
 
     Args:
         num_classes: C; None where the loss is no cross-entropy.
@@ -77,6 +77,10 @@ class Verdict:
         """Judge the loss of the final model on the training set."""
         if not math.isfinite(loss):
             self._mark(step, "the training loss is not finite")
+        elif self._first is not None and loss > LOSS_FACTOR * self._first:
+            self._mark(
+                step, f"the final loss {loss:.4g} is over {LOSS_FACTOR:g} times the first value"
+            )
         elif abs(loss - self._constant_loss) <= CONSTANT_PREDICTOR_BAND * self._constant_loss:
             self._mark(
                 step,

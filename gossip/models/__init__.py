@@ -14,7 +14,7 @@ from gossip.models.inverted import efficientnet, mobilenet
 from gossip.models.recurrent import bilstm, lstm, seq2seq, word_lstm
 from gossip.models.residual import resnet18, resnet50
 
-__all__ = ["ACTIVATIONS", "MODELS", "lenet", "mlp", "softmax"]
+__all__ = ["ACTIVATIONS", "MODELS", "TOKEN_MODELS", "lenet", "mlp", "softmax"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "mlp": mlp,
@@ -39,3 +39,6 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 
 All start as PyTorch initialises them by default, but for those in `deep.py`, which says why.
 """
+
+TOKEN_MODELS = ("word-lstm", "seq2seq", "transformer")
+"""Those that look token ids up; the others take numbers."""

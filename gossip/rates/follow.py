@@ -37,6 +37,19 @@ def follow_trace(context: RateContext, run: str, *, window: int = 1) -> Decay:
     return lambda progress: float(np.interp(progress * total, steps, factors))
 
 
+def remarks(run: str | None) -> list[str]:
+    """A note where alpha_e of most steps of the run was not recorded, and is interpolated."""
+    if run is None:
+        return []
+    seen, steps = len(recorded(run, 1)[0]), trace.load(run).num_rows
+    if 2 * seen >= steps:
+        return []
+    return [
+        f"lr-trace {run}: alpha_e was recorded at {seen} of {steps} steps and is interpolated "
+        "between them; record that run with --monitor-every 1"
+    ]
+
+
 def recorded(run: str, window: int) -> tuple[np.ndarray, np.ndarray]:
     """Steps with an alpha_e, and its weighted mean about each of them.
 

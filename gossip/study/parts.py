@@ -1,7 +1,7 @@
 """The parts of a study: data set, model, topology, optimizer and stragglers that a config names."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from gossip.algorithms import ALGORITHMS, ASYNCHRONOUS, AlgorithmSettings
 from gossip.algorithms.pattern import Pattern
 from gossip.config import Config
 from gossip.data import Dataset, load
-from gossip.errors import UserError, load_object, lookup, said
+from gossip.data.dataset import are_tokens
+from gossip.errors import UserError, load_object, lookup, said, suggestion
 from gossip.keyvalue import parse_options
-from gossip.models import MODELS
+from gossip.models import MODELS, TOKEN_MODELS
 from gossip.optim import OPTIMIZERS, FlatOptimizer
 from gossip.optim.uncompiled import uncompiled
 from gossip.stragglers import Straggler
@@ -95,7 +96,7 @@ def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
     It raises UserError itself where the model cannot be made or is no module.
 
     Raises:
-        UserError: there is none of that name, or it does not take these arguments.
+        UserError: there is none of that name, or it takes neither these arguments nor such inputs.
     """
     chosen, name = config.model, config.model.model
     build = load_object(name, "model") if ":" in name else lookup(MODELS, name, "model")
@@ -105,10 +106,12 @@ def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
         raise UserError(f"model {name!r} cannot be called: {error}") from error
     flags = {"widths": chosen.widths, "activation": chosen.activation}
     options = {k: v for k, v in flags.items() if k in takes and ":" not in name}
-    options |= {
-        key: literal("model", key, value)
-        for key, value in parse_options(chosen.model_options, "model").items()
-    }
+    if name in MODELS and name not in TOKEN_MODELS and are_tokens(dataset.train_inputs):
+        raise UserError(
+            f"model {name!r} takes numbers, and the inputs of {dataset.name} are token ids; use "
+            f"--model {', '.join(TOKEN_MODELS[:-1])} or {TOKEN_MODELS[-1]}"
+        )
+    options |= _model_options(name, takes, parse_options(chosen.model_options, "model"))
     arguments = (dataset.input_shape, dataset.num_classes)
     try:
         inspect.signature(build).bind(*arguments, **options)
@@ -132,6 +135,38 @@ def model(config: Config, dataset: Dataset) -> Callable[[], nn.Module]:
         return made
 
     return make
+
+
+def _model_options(
+    name: str, takes: Mapping[str, inspect.Parameter], given: Mapping[str, str]
+) -> dict[str, object]:
+    """Options of a model behind its first two arguments, as its annotations want them.
+
+    Raises:
+        UserError: an option that it does not have, or a value that is no such thing.
+    """
+    known = [key for key, p in list(takes.items())[2:] if p.kind is not p.VAR_KEYWORD]
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in takes.values())
+    options = {}
+    for key, text in given.items():
+        if key not in known and not open_ended:
+            there = f"it has {', '.join(known)}" if known else "it has none"
+            raise UserError(
+                f"model {name!r} has no option {key!r}{suggestion(key, known)}; {there}"
+            )
+        options[key] = literal("model", key, text)
+        kind = takes[key].annotation if key in known else None
+        if isinstance(kind, type) and kind in KINDS and type(options[key]) not in KINDS[kind][0]:
+            raise UserError(f"model {name!r}: {key} must be {KINDS[kind][1]}, got {text!r}")
+    return options
+
+
+KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "a whole number"),
+    float: ((float, int), "a number"),
+    bool: ((bool,), "true or false"),
+}
+"""Annotation -> the types of values that it admits, in words."""
 
 
 def topology(config: Config, n: int) -> topologies.Topology:
@@ -208,6 +243,7 @@ def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
     rate = config.rate
     kind = lookup(OPTIMIZERS, rate.optimizer, "optimizer")
     accepted = inspect.signature(kind.make).parameters
+    known = [key for key in accepted if key not in ("params", "lr")]
     options = dict(kind.defaults)
     if rate.momentum is not None:
         if "momentum" not in accepted:
@@ -220,9 +256,10 @@ def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
             raise UserError(
                 f"optimizer option {key}={value} has a flag: give --{key.replace('_', '-')} {value}"
             )
-        if key not in accepted or key in ("params", "lr"):
+        if key not in known:
             raise UserError(
-                f"optimizer {rate.optimizer!r} has no option {key!r}; it has {', '.join(accepted)}"
+                f"optimizer {rate.optimizer!r} has no option {key!r}{suggestion(key, known)}; it "
+                f"has {', '.join(known)}"
             )
         options[key] = literal("optimizer", key, value)
     # lr only fills the place: FlatOptimizer sets the real rate at each step.

@@ -19,11 +19,11 @@ from gossip.damping import Damper
 from gossip.data import Dataset, Sampler, on_device, splits
 from gossip.errors import lookup
 from gossip.monitor import Monitor
-from gossip.rates import Rule
+from gossip.rates import Rule, follow
 from gossip.stragglers import Straggler
 from gossip.streams import PASS, generator
 from gossip.study import damper as dampers
-from gossip.study import fitting, parts
+from gossip.study import fitting, notes, parts
 from gossip.study.rate_rule import budget, idle, rule, warnings
 from gossip.study.step_gradient import of_steps
 from gossip.task import Gradients, Task, loss
@@ -138,6 +138,7 @@ def prepare(config: Config, comm: Communicator) -> Study:
     squares = dampers.needs_squares(damping, rates)
     one_size = damping is None and not config.damping.samples_per_worker
     gradient, fallback = of_steps(config.compute, task, sampler, squares=squares, one_size=one_size)
+    steps = dampers.updates(damping, rates, config, len(train))
     topology, remarks = parts.topology_and_remarks(config, comm.n)
     return Study(
         config,
@@ -147,17 +148,20 @@ def prepare(config: Config, comm: Communicator) -> Study:
         sampler,
         topology,
         rates,
-        dampers.updates(damping, rates, config, len(train)),
+        steps,
         gradient,
         make_monitor,
         (
             *idle(config.rate),
             *dampers.idle(config),
+            *notes.idle(config, comm.processes),
             *idle_compute(config.compute, numerics, task.layers),
             *task.notes,
             *_idle_wire(config),
             *_idle_targets(config, dataset),
             *warnings(rates),
+            *notes.endless(config, steps),
+            *follow.remarks(config.rate.lr_trace),
             *fallback,
             *remarks,
         ),

@@ -155,6 +155,17 @@ def test_choco_follows_the_published_recursion():
         torch.testing.assert_close(state.x, x, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [ChocoAtc, ChocoAwc, Beer, DeepSqueeze])
+def test_of_an_unbiased_operator_as_much_is_taken_as_contracts(kind):
+    """Of unbiased random-k that is random-k, drawn from the same keys."""
+    walks = [
+        weights(kind(SGD, spec, 0.2), P.gradient, static("ring"), ALIKE, STEPS, LR)
+        for spec in ("unbiased-random-k:2", "random-k:2")
+    ]
+    torch.testing.assert_close(*walks, rtol=1e-9, atol=1e-9)
+    assert Dcd(SGD, "unbiased-random-k:2").operator == operator("unbiased-random-k:2")
+
+
 def test_bytes_are_those_of_the_payload():
     comm = Stacked(8)
     algorithm = ChocoAtc(SGD, "sign")

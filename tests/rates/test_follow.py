@@ -11,6 +11,7 @@ from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate, from_tables, to_tables
 from gossip.config.places import absolute
 from gossip.errors import UserError
+from gossip.rates import follow
 from gossip.trace import FILE, Trace
 from tests.rates.cases import made, rates
 from tests.resume.walks import walk
@@ -57,6 +58,14 @@ def test_a_file_is_a_run_too_and_its_place_is_kept_absolute(run, monkeypatch):
     assert config.rate.lr_trace == str(run / FILE)
     assert from_tables(json.loads(json.dumps(to_tables(config)))) == config
     assert rates(made(lr_trace=config.rate.lr_trace))[20] == pytest.approx(0.9)
+
+
+def test_a_trace_of_few_rates_is_said(run, tmp_path):
+    assert follow.remarks(None) == follow.remarks(str(run)) == []
+    with Trace(tmp_path / "thin", ["alpha_e"]) as written:
+        written.append([{"step": t, "alpha_e": 0.1 if t % 25 == 0 else nan} for t in range(60)])
+    (note,) = follow.remarks(str(tmp_path / "thin"))
+    assert "recorded at 3 of 60 steps" in note
 
 
 def test_ssgd_has_the_effective_rates_of_a_dpsgd_run(tmp_path):
