@@ -243,7 +243,7 @@ def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
     rate = config.rate
     kind = lookup(OPTIMIZERS, rate.optimizer, "optimizer")
     accepted = inspect.signature(kind.make).parameters
-    known = [key for key in accepted if key not in ("params", "lr")]
+    known = [key for key in accepted if key not in ("params", "lr", "momentum", "weight_decay")]
     options = dict(kind.defaults)
     if rate.momentum is not None:
         if "momentum" not in accepted:
