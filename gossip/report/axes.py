@@ -43,7 +43,10 @@ def curves(axes: "Axes", inks: list[Ink], name: str, look: dict[str, Any]) -> bo
 
 def log_or_note(axes: "Axes") -> bool:
     """Logarithmic y axis where there is something to draw on it, a word where there is nothing."""
-    ys = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [[]])
+    # Not those of a vertical line: they are parts of the axis.
+    of_data = axes.transData
+    lines = [c for c in axes.lines if c.get_transform().contains_branch_seperately(of_data)[1]]
+    ys = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines] or [[]])
     ys = ys[np.isfinite(ys)]
     if len(ys):
         # Set before the scale, and finite: a loss may have come close to the largest number.

@@ -14,7 +14,8 @@ from gossip import run
 from gossip.checkpoint import newest, read
 from gossip.errors import UserError
 from gossip.landscape import command, curvature, planes, sharpness
-from gossip.landscape.measure import Settings, measure
+from gossip.landscape.measure import Landscape, Settings, measure
+from gossip.landscape.pictures import picture
 from gossip.landscape.replicas import Replicas, at_losses, of_run
 from gossip.landscape.surface import TrainingLoss, training_loss
 from gossip.task.layers import Layer
@@ -233,6 +234,19 @@ def test_a_run_is_measured_drawn_and_written(folder):
         assert tables["settings"]["samples"] == 300
         assert (folder / name / f"{command.NAME}.png").stat().st_size > 1000
     assert "λ max" in QUIET.file.getvalue()
+
+
+def test_the_axis_of_the_lines_is_that_of_their_losses():
+    lines = {"mean to learner 0": {"at": [-1.0, 0.0, 1.0], "loss": [0.09, 0.07, 0.08]}}
+    numbers = {"axis": [-1.0, 1.0], "loss": [[1.0, 2.0], [3.0, 4.0]], "learners": [[0.0, 0.0]]}
+    shown = Landscape(1, 4, {}, lines, {"filter-normalised": numbers}, {})
+    figure = picture(shown, "A")
+    low, high = figure.axes[0].get_ylim()
+    assert 0.05 < low < 0.07
+    assert 0.09 < high < 0.12
+    assert [axes.get_legend() for axes in figure.axes] == [None, None]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["mean (0) to a learner (1)", "learners", "mean"]
 
 
 def test_numbers_alone_without_a_picture(folder, tmp_path):
