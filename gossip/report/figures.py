@@ -215,8 +215,8 @@ def _rate(axes: "Axes", inks: list[Ink]) -> None:
         if len(inks) < CROWD:
             axes.plot(steps, ratio, ".", color=color, ms=5, alpha=0.35, mew=0, rasterized=True)
         is_lost = any_converged and run.verdict == "diverged"
-        look = {"color": color, "ls": ls, "lw": 0.8 if is_lost else None}
-        axes.plot(steps, running, **look | marks(len(steps)))
+        width = 0.8 if is_lost else None
+        axes.plot(steps, running, color=color, ls=ls, lw=width, **marks(len(steps)))
         if is_lost:
             continue
         shown = np.concatenate([np.percentile(ratio, [3, 97]), running[np.isfinite(running)]])

@@ -47,6 +47,7 @@ def _draw(axes: "Axes", inks: list[Ink], column: str) -> None:
             there = np.isfinite(values)
             width, alpha = (0.5, 0.5) if k < len(curves) - 1 else (None, None)
             if there.any():
-                look = {"color": color, "ls": ls, "lw": width, "alpha": alpha}
-                axes.plot(steps[there], positive(values[there]), **look | marks(int(there.sum())))
+                look = marks(int(there.sum()))
+                values = positive(values[there])
+                axes.plot(steps[there], values, color=color, ls=ls, lw=width, alpha=alpha, **look)
     log_or_note(axes)
