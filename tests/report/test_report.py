@@ -64,6 +64,18 @@ class TestLabels:
         changes = [{"noise": 0.1, "algorithm": "ssgd-star"}, {"algorithm": "ssgd"}]
         assert self.labels(tmp_path, *changes) == ["SSGD*, noise 0.1", "SSGD"]
 
+    def test_have_options_as_one_writes_them_and_nothing_of_those_that_are_empty(self, tmp_path):
+        changes = [
+            {"steps": 60, "topology_options": ["links=2", "k=1"]},
+            {"steps": 60, "topology_options": []},
+            {"steps": 70, "topology_options": []},
+        ]
+        assert self.labels(tmp_path, *changes) == ["steps 60, links=2 k=1", "steps 60", "steps 70"]
+
+    def test_name_the_algorithm_where_the_others_alone_have_options(self, tmp_path):
+        changes = [{"topology_options": ["links=2"]}, {"topology_options": []}]
+        assert self.labels(tmp_path, *changes) == ["links=2", "DPSGD"]
+
     def test_are_unique_whatever_the_folders_are_called(self, tmp_path):
         for study in "ab":
             made_up.run(tmp_path / study / "run", made=[], tables={})
@@ -273,8 +285,11 @@ def test_the_figure_lies_beside_what_it_shows(study, tmp_path, capsys, monkeypat
     assert f"wrote {study / 'figure.png'}" in capsys.readouterr().out
     other = made_up.run(tmp_path / "elsewhere" / "run")
     monkeypatch.chdir(tmp_path / "elsewhere")
+    own = tmp_path / "elsewhere" / "figure.png"
+    own.write_bytes(b"the user's")
     assert main([str(study / "dpsgd"), str(other)]) == 0
-    assert (tmp_path / "elsewhere" / "figure.png").is_file()
+    assert own.read_bytes() == b"the user's"
+    assert (tmp_path / "elsewhere" / "gossip-report.png").is_file()
     assert main([str(study), "--figure", str(tmp_path / "f.svg")]) == 0
     assert (tmp_path / "f.svg").is_file()
 
