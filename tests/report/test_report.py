@@ -154,6 +154,20 @@ def test_the_table_has_one_line_per_run(study):
     assert "diverged" in text
 
 
+def test_the_table_says_what_early_and_late_are_where_it_has_them(tmp_path):
+    rows = {"with": made_up.rows(30), "without": made_up.rows(30, monitored_every=None)}
+    for name, made in rows.items():
+        text = printed(load_runs([made_up.run(tmp_path / name, made=made)]))
+        assert ("the first and the last fifth" in text) == (name == "with")
+
+
+def test_seconds_that_were_simulated_are_those_that_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(made_up, "COLUMNS", [*made_up.COLUMNS, "simulated_seconds"])
+    rows = [row | {"simulated_seconds": 0.5 * row["step"]} for row in made_up.rows(30)]
+    (run,) = load_runs([made_up.run(tmp_path / "r", made=rows)])
+    assert cells(run)["seconds"] == "14.5 simulated"
+
+
 def test_markup_and_formulas_in_a_file_are_shown_as_they_are(tmp_path):
     for i, name in enumerate(["[red]$x^$", "</td>$_{"]):
         made_up.run(tmp_path / f"{i}", tables=made_up.config(topology=name))
