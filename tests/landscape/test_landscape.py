@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import shutil
 from functools import partial
 
 import numpy as np
@@ -249,12 +250,13 @@ def test_the_axis_of_the_lines_is_that_of_their_losses():
     assert names == ["mean (0) to a learner (1)", "learners", "mean"]
 
 
-def test_numbers_alone_without_a_picture(folder, tmp_path):
+def test_numbers_alone_without_a_picture(folder, capsys):
     picture = folder / "dpsgd" / f"{command.NAME}.png"
     picture.unlink(missing_ok=True)
     arguments = [str(folder / "dpsgd"), "--grid", "0", "--samples", "50", "--draws", "1"]
     assert command.main(arguments) == 0
     assert not picture.exists()
+    assert capsys.readouterr().out.endswith(f"wrote {picture.with_suffix('.json')}\n")
 
 
 def test_levels_are_met_where_the_loss_first_falls_below_them(tmp_path, capsys, without_pictures):
@@ -305,6 +307,24 @@ def test_a_run_without_checkpoints_is_refused(folder, tmp_path, capsys):
         (tmp_path / name).write_bytes((folder / "dpsgd" / name).read_bytes())
     assert command.main([str(tmp_path)]) == 2
     assert "no checkpoint" in capsys.readouterr().err
+
+
+def test_code_that_a_run_names_is_trusted_by_the_option_that_there_is(folder, tmp_path, capsys):
+    out = tmp_path / "net"
+    shutil.copytree(folder / "dpsgd", out)
+    config = (out / "config.toml").read_text().replace('model = "mlp"', 'model = "mynet:net"')
+    (out / "config.toml").write_text(config)
+    assert command.main([str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith("model = 'mynet:net': if you trust it, say so by --trust model\n")
+
+
+def test_a_step_that_was_not_kept_is_refused_with_those_that_are(folder, capsys):
+    assert command.main([str(folder / "dpsgd"), "--at-step", "3"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "dpsgd: no checkpoint after 3 steps; kept are those after 6\n"
+        "error: nothing was measured: no run has a checkpoint of that --at-step or --at-loss\n"
+    )
 
 
 def test_weights_that_are_not_finite_have_no_landscape():
