@@ -67,7 +67,7 @@ def run(arguments: Arguments) -> None:
     if arguments.plot is not None:
         from topologies.plot import plot
 
-        plot(topologies, arguments.plot)
+        plot(topologies, arguments.plot, lambda text: sys.stderr.write(f"{text}\n"))
         sys.stdout.write(f"drawn to {arguments.plot}\n")
 
 

@@ -1,6 +1,6 @@
 """Pictures of topologies: the graph, the matrices, and how fast the deviation goes away."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,25 +26,37 @@ MOST_LEARNERS = 512
 STEPS_DRAWN = 4
 """Steps of a time-varying topology that are drawn, if its period has so many."""
 INK, ACCENT = "#1f4e79", "#d1495b"
+ENDINGS = (".png", ".pdf", ".svg")
+"""Of the files that are drawn."""
 STEP_COLOURS = ("#1f4e79", "#d1495b", "#2a9d8f", "#e9a23b")
 
 
-def plot(topologies: Sequence[Topology], path: Path) -> None:
+def plot(
+    topologies: Sequence[Topology], path: Path, say: Callable[[str], object] | None = None
+) -> None:
     """Write `figure_of` the topologies to `path`.
 
     Raises:
-        TopologyError: more than 512 learners, or a file name whose kind matplotlib cannot write.
+        TopologyError: more than 512 learners, no such kind of file, or one that cannot be written.
     """
-    figure = figure_of(topologies)
+    if path.suffix not in ENDINGS:
+        raise TopologyError(f"cannot draw {path}: a picture ends in one of {', '.join(ENDINGS)}")
+    figure = figure_of(topologies, say)
     try:
         figure.savefig(path, dpi=130)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: it is larger than a picture can be
         reason = str(error).splitlines()[0]
-        raise TopologyError(f"{path}: cannot write the picture ({reason}): use a .png") from error
+        raise TopologyError(f"cannot write the picture {path}: {reason}") from error
 
 
-def figure_of(topologies: Sequence[Topology]) -> "Figure":
+def figure_of(
+    topologies: Sequence[Topology], say: Callable[[str], object] | None = None
+) -> "Figure":
     """One row per topology: graph, W(t), spectrum or decay.
+
+    Args:
+        topologies: what is drawn.
+        say: told how far it is, before each row of several and before they are laid out.
 
     Raises:
         TopologyError: more than 512 learners.
@@ -61,8 +73,11 @@ def figure_of(topologies: Sequence[Topology]) -> "Figure":
     figure = Figure(figsize=(12, 3.9 * len(topologies)), layout="constrained")
     FigureCanvasAgg(figure)
     rows = figure.subfigures(len(topologies), 1, squeeze=False)[:, 0]
-    for row, topology in zip(rows, topologies, strict=True):
+    say = say if say and len(topologies) > 1 else str
+    for k, (row, topology) in enumerate(zip(rows, topologies, strict=True), start=1):
+        say(f"{k}/{len(topologies)}  {topology.name}")
         _draw_row(row, topology)
+    say("laying out")  # which takes as long again
     return figure
 
 

@@ -19,11 +19,13 @@ NAMES = {
     "test_loss": "test loss",
 }
 """What is drawn."""
+RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2)
+"""Ticks of the ratios: on an axis of less than a decade those of powers of ten are not enough."""
 
 
 def flatness(made: Measured) -> "Figure":
     """DPSGD over SSGD at equal training loss, with its interval: an axes for each number."""
-    with new_figure(2.5 * len(NAMES) + 1.0, 3.4) as figure:
+    with new_figure(2.5 * len(NAMES) + 1.0, 3.7) as figure:
         row = figure.subplots(1, len(NAMES), sharex=True)
         for axes, (name, label) in zip(row, NAMES.items(), strict=True):
             for place, arm in enumerate(arm for arm in ARMS if arm != SSGD):
@@ -33,9 +35,14 @@ def flatness(made: Measured) -> "Figure":
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlim(1.4 * made.size.levels[0], made.size.levels[-1] / 1.4)
-            axes.set_title(f"{label}, over SSGD's")
+            axes.set_xticks(made.size.levels, [f"{level:g}" for level in made.size.levels])
+            low, high = axes.get_ylim()
+            ticks = [ratio for ratio in RATIOS if low <= ratio <= high]
+            axes.set_yticks(ticks, [f"{ratio:g}" for ratio in ticks])
+            axes.minorticks_off()
+            axes.set_title(f"{label}, over SSGD's", fontsize="medium")
             axes.set_xlabel("training loss")
-        row[0].legend(fontsize="small")
+        figure.legend(*row[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
 

@@ -18,12 +18,14 @@ NAMES = {SSGD: "SSGD", STAR: "SSGD*", DPSGD: "DPSGD", ONE: "one learner"}
 def nets(made: Measured) -> "Figure":
     """Test error or held-out loss of each judged run: an axes a net that has some."""
     tasks = begun(made)
-    with new_figure(2.3 * len(tasks) + 1.0, 3.2) as figure:
+    with new_figure(2.3 * len(tasks) + 1.0, 3.4) as figure:
         row = figure.subplots(1, len(tasks), squeeze=False)[0]
         for axes, task in zip(row, tasks, strict=True):
             _net(axes, made, task)
             axes.set_title(task.label, fontsize="medium")
             axes.set_ylabel(task.measure)
+            # Of images the axis is the error, and what decides is the loss.
+            axes.set_xlabel(f"hollow: test loss from {task.failed:g} on", fontsize="small")
     return figure
 
 
@@ -36,6 +38,7 @@ def _net(axes: "Axes", made: Measured, task: Task) -> None:
     """A column for each method and rate, from the edge down; those that did not survive hollow."""
     columns = [(arm, k) for k in range(task.cells) for arm in (SSGD, DPSGD)]
     columns = [(SSGD, 0), (STAR, 0), *columns[1:], (ONE, 0)]
+    columns = [(arm, k) for arm, k in columns if made.at((task, arm, k))]
     for place, (arm, k) in enumerate(columns):
         for row in made.at((task, arm, k)):
             axes.plot(

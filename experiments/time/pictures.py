@@ -33,16 +33,18 @@ def pictures(rows: Sequence[Row]) -> Iterator[tuple[str, "Figure"]]:
 def _stragglers(rows: Sequence[Row]) -> "Figure":
     """Seconds a step over the number of learners."""
     models = dict.fromkeys(row.how for row in of(rows, "stragglers"))
-    with new_figure(9, 3.4) as figure:
+    with new_figure(9, 3.7) as figure:
         panels = figure.subplots(1, len(models), squeeze=False)[0]
         for axes, model in zip(panels, models, strict=True):
             found = of(rows, "stragglers", how=model)
-            for name in dict.fromkeys(row.name for row in found):
+            for k, name in enumerate(dict.fromkeys(row.name for row in found)):
                 line = [row for row in found if row.name == name]
-                axes.semilogx([r.n for r in line], [r.value for r in line], "o-", label=name)
+                # Thinner and thinner: a line stays to be seen behind one of the same values.
+                look = {"lw": max(1.0, 5 - k), "ms": max(3.0, 9 - 1.5 * k), "label": name}
+                axes.semilogx([r.n for r in line], [r.value for r in line], "o-", **look)
             axes.set(title=f"slow: {model}", xlabel="learners", ylabel="seconds per step")
             axes.set_ylim(bottom=0)
-        panels[0].legend()
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
     return figure
 
 

@@ -48,7 +48,11 @@ def from_tables(tables: dict[str, Any]) -> Config:
         raise UserError(what if ours or not where else f"{where.rstrip('`')}: {what}") from error
 
 
-def load(path: Path, flags: Collection[str] = ()) -> Config:
+SAY_SO = "if you trust it, say so on the command line, --{key} {value}"
+"""What to do about code in a config file, where the command has the file's options."""
+
+
+def load(path: Path, flags: Collection[str] = (), advice: str = SAY_SO) -> Config:
     """The tree in a TOML file, laid over the defaults.
 
     A file may come from anybody, so it cannot make us run code: a `module:function` in it
@@ -57,6 +61,7 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
     Args:
         path: the file.
         flags: options that the command line gives itself, such as "model".
+        advice: what to do about code, with places for {key} and {value}.
 
     Raises:
         UserError: no such file, not TOML, it names code, or as `from_tables`.
@@ -77,8 +82,8 @@ def load(path: Path, flags: Collection[str] = ()) -> Config:
         value = section.get(key) if isinstance(section, dict) else None
         if isinstance(value, str) and ":" in value and key not in flags:
             raise UserError(
-                f"config file {path} names code, {key} = {value!r}: if you trust it, say so on "
-                f"the command line, --{key} {value}"
+                f"config file {path} names code, {key} = {value!r}: "
+                + advice.format(key=key, value=value)
             )
     try:
         return from_tables(tables)

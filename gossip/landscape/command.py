@@ -15,7 +15,7 @@ from rich.table import Table
 
 from gossip.errors import UserError
 from gossip.landscape.measure import Landscape, Settings, measure
-from gossip.landscape.replicas import Replicas, at_losses, at_steps, of_run
+from gossip.landscape.replicas import Replicas, at_losses, at_steps, kept_steps, of_run
 from gossip.storage.folder import find_runs, read_config, test_error, write_text
 from topologies.terminal import lossy_output
 
@@ -83,6 +83,7 @@ def landscape(
             raise UserError(f"at_step={step}: give steps from 1 on")
     settings = settings or Settings()
     found: list[tuple[Path, Landscape]] = []
+    written: list[Path] = []
     folders = find_runs(paths)
     for k, folder in enumerate(folders, start=1):
         print(f"{k}/{len(folders)}  {folder}: curvature, sharpness, contours", file=sys.stderr)
@@ -90,14 +91,18 @@ def landscape(
             for name, replicas in _places(folder, at_loss, at_step, settings, trust).items():
                 start = time.perf_counter()
                 shown = measure(replicas, settings)
-                _write(folder / name, shown, settings, time.perf_counter() - start)
+                written += _write(folder / name, shown, settings, time.perf_counter() - start)
                 found.append((folder, shown))
         except UserError as error:
             raise UserError(f"{folder.name}: {error}") from error
+    if not found:
+        return []
     console = console or Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
     console.print(table(found))
     if settings.smoothed:
         console.print(smoothed_table(found))
+    for path in written:
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return [shown for _, shown in found]
 
 
@@ -126,7 +131,9 @@ def _places(
     for level in sorted(set(at_loss) - there.keys(), reverse=True):
         print(f"{folder}: no checkpoint with a training loss of {level:g}", file=sys.stderr)
     for step in sorted(set(at_step) - after.keys()):
-        print(f"{folder}: no checkpoint after {step} steps", file=sys.stderr)
+        there_are = ", ".join(map(str, kept_steps(folder)))
+        message = f"{folder}: no checkpoint after {step} steps; kept are those after {there_are}"
+        print(message, file=sys.stderr)
     levels = {at_level(level): there[level] for level in sorted(there, reverse=True)}
     return levels | {after_step(step): after[step] for step in sorted(after)}
 
@@ -171,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 2 for a user's mistake."""
     try:
         options = parse(argv)
-        landscape(
+        found = landscape(
             options.runs,
             options.settings,
             at_loss=options.at_loss,
@@ -180,6 +187,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    if not found:
+        message = "nothing was measured: no run has a checkpoint of that --at-step or --at-loss"
+        print(f"error: {message}", file=sys.stderr)
         return 2
     return 0
 
@@ -210,15 +221,19 @@ def _cell(shown: Landscape, name: str) -> str:
     return f"{value:.3g}" + (f" ± {error:.1g}" if math.isfinite(error) else "")
 
 
-def _write(path: Path, shown: Landscape, settings: Settings, seconds: float) -> None:
+def _write(path: Path, shown: Landscape, settings: Settings, seconds: float) -> list[Path]:
+    """Write the numbers, and draw what there is to draw; gives the files."""
     from gossip.landscape.pictures import picture
     from gossip.report.figures import save
 
     tables = shown.tables() | {"settings": vars(settings), "seconds": seconds}
     text = json.dumps(_finite(tables), indent=1, allow_nan=False) + "\n"
-    write_text(path.with_name(f"{path.name}.json"), text)
+    written = [path.with_name(f"{path.name}.json")]
+    write_text(written[0], text)
     if shown.lines or shown.contours:
-        save(picture(shown, path.parent.name), path.with_name(f"{path.name}.png"))
+        drawn = picture(shown, path.parent.name)
+        written.append(save(drawn, path.with_name(f"{path.name}.png")))
+    return written
 
 
 def _finite(value: object) -> object:

@@ -28,6 +28,10 @@ def picture(shown: Landscape, name: str) -> "Figure":
             _lines(row.pop(0), shown.lines)
         for axes, (kind, contour) in zip(row, shown.contours.items(), strict=True):
             _contour(axes, kind, contour)
+        # Below: an axes has no corner without curves.
+        named = [axes.get_legend_handles_labels() for axes in figure.axes]
+        entries = {label: handle for pair in named for handle, label in zip(*pair, strict=True)}
+        figure.legend(entries.values(), entries, loc="outside lower center", ncols=2 * panels)
         figure.suptitle(plain(f"{name}, step {shown.step}"), fontsize="medium")
     return figure
 
@@ -47,7 +51,6 @@ def _lines(axes: "Axes", lines: dict[str, dict[str, list[float]]]) -> None:
     axes.set_ylabel("training loss")
     axes.set_title("lines")
     log_or_note(axes)
-    axes.legend(frameon=True)
 
 
 def _contour(axes: "Axes", kind: str, contour: dict[str, Any]) -> None:
@@ -66,7 +69,6 @@ def _contour(axes: "Axes", kind: str, contour: dict[str, Any]) -> None:
     axes.plot(0, 0, "+", color="black", ms=8, label="mean")
     axes.set_title(title)
     axes.set_aspect("equal")
-    axes.legend(frameon=True)
     if kind == "through the learners":
         axes.set_xlabel("units of the weights")
     else:

@@ -65,6 +65,11 @@ def at_steps(
     return {replicas.step: replicas for replicas in found}
 
 
+def kept_steps(folder: Path) -> list[int]:
+    """After how many steps there are checkpoints, ascending."""
+    return sorted(map(step_of, _kept(folder)))
+
+
 def at_losses(
     folder: Path, levels: Collection[float], samples: int, trusted: Collection[str] = ()
 ) -> dict[float, Replicas]:
@@ -110,7 +115,8 @@ def _kept(folder: Path) -> list[Path]:
 
 def _source(folder: Path, trusted: Collection[str]) -> "_Source":
     """What the run's config says, on the CPU."""
-    config = replace(load(folder / CONFIG, trusted), compute=Compute())
+    advice = f"if you trust it, say so by --trust {' '.join((*trusted, '{key}'))}"
+    config = replace(load(folder / CONFIG, trusted, advice), compute=Compute())
     task = prepare(config, Stacked(config.gossip.learners)).task
     return _Source(folder, task, config.rate.lr)
 

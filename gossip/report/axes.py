@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 GREY = "#666666"
 CROWD = 4
 """From so many runs on, only the smoothed curves and the sum of the parts are drawn."""
+COLOURS = 7
+"""Of the style sheet; where more runs begin with them again, the style of the line is another."""
+FEW = 5
+"""Up to so many points have marks: a line of one point is nothing."""
 
 
 class Ink(NamedTuple):
@@ -22,14 +26,18 @@ class Ink(NamedTuple):
     run: Run
     color: str
     name: str
+    ls: Any = "-"
+    """The style of its line; where it is no full one, styles tell runs apart and nothing else."""
 
 
-def curves(axes: "Axes", inks: list[Ink], name: str, look: dict[str, Any]) -> bool:
-    """A column of all runs where it is positive, smoothed; whether there was anything."""
+def curves(
+    axes: "Axes", inks: list[Ink], name: str, look: dict[str, Any], least: float = 0.0
+) -> bool:
+    """A column of all runs where it is above `least`, smoothed; whether there was anything."""
     drawn = False
-    for run, color, _ in inks:
+    for run, color, _, ls in inks:
         steps, values = run.column("step"), run.column(name)
-        there = np.isfinite(values) & (values > 0)
+        there = np.isfinite(values) & (values > least)
         if not there.any():
             continue
         drawn = True
@@ -37,13 +45,27 @@ def curves(axes: "Axes", inks: list[Ink], name: str, look: dict[str, Any]) -> bo
         middle = smooth_log(values)
         if len(inks) < CROWD:
             axes.plot(steps, values, color=color, lw=0.5, alpha=0.25, rasterized=True)
-        axes.plot(steps, middle, color=color, **look)
+        axes.plot(steps, middle, color=color, **{"ls": ls} | marks(len(steps)) | look)
     return drawn
+
+
+def marks(count: int) -> dict[str, Any]:
+    """How a curve of so many points is marked."""
+    return {"marker": "o", "ms": 4} if count <= FEW else {}
+
+
+def remark(axes: "Axes", text: str) -> None:
+    """A word on what a panel does not show, outside of it: beside the name of its x axis."""
+    axes.set_xlabel(f"{axes.get_xlabel()}   ({text})")
 
 
 def log_or_note(axes: "Axes") -> bool:
     """Logarithmic y axis where there is something to draw on it, a word where there is nothing."""
-    ys = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [[]])
+    # Not those of a vertical line, which are parts of the axis.
+    drawn = [
+        c for c in axes.lines if c.get_transform().contains_branch_seperately(axes.transData)[1]
+    ]
+    ys = np.concatenate([np.asarray(line.get_ydata(), float) for line in drawn] or [[]])
     ys = ys[np.isfinite(ys)]
     if len(ys):
         # Set before the scale, and finite: a loss may have come close to the largest number.

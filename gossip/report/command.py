@@ -22,6 +22,8 @@ _WIDTH_OF_A_FILE = 160
 _EXPORT_SECONDS = 600.0
 """What the last rows of a run may take at most."""
 _STOPPED = 130
+_HERE = "gossip-report.png"
+"""The picture of runs from several folders; in the current one a figure.png may be the user's."""
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 
@@ -42,7 +44,8 @@ class Command:
     csv: _File = None
     """Write the traces of all runs to this file, as one table with the run in its first column."""
     figure: _File = None
-    """Draw here (.png, .svg or .pdf) and not to figure.png in the run or study folder."""
+    """Draw here (.png, .svg or .pdf) and not to figure.png in the run or study folder, or, of runs
+    from several folders, to gossip-report.png in the current one."""
     html: _File = None
     """Write one page that needs no other file: table, picture, curves to hover over, zoom and
     compare, their data as CSV, topologies and configurations."""
@@ -75,7 +78,7 @@ def report(
         paths: run or study folders.
         csv: where the traces go as CSV.
         figure: where the picture goes; by default figure.png in the folder of the run or study,
-            or in the current one if the runs do not lie in one folder.
+            or gossip-report.png in the current one if the runs do not lie in one folder.
         html: where the page goes.
         phase: two settings, whose diagram goes to phase.png and phase.csv beside the picture.
         export: trackers that get the traces, of `gossip.trackers.TRACKERS`.
@@ -191,5 +194,4 @@ def _default_figure(runs: list[Run]) -> Path:
     if len(runs) == 1:
         return runs[0].folder / run_folder.FIGURE
     parents = {run.folder.resolve().parent for run in runs}
-    folder = runs[0].folder.parent if len(parents) == 1 else Path()
-    return folder / run_folder.FIGURE
+    return runs[0].folder.parent / run_folder.FIGURE if len(parents) == 1 else Path(_HERE)

@@ -5,12 +5,13 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossip.errors import UserError
 from gossip.report.axes import (
+    COLOURS,
     CROWD,
     GREY,
     Ink,
@@ -18,9 +19,11 @@ from gossip.report.axes import (
     legend,
     line,
     log_or_note,
+    marks,
     note,
     plain,
     positive,
+    remark,
 )
 from gossip.report.rates import gradient_variance, has_noise, learning_rate
 from gossip.report.runs import Run, heading, test_error
@@ -49,6 +52,16 @@ _PARTS = {
     "delta2": (r"$\Delta^{(2)}$", ":"),
     "delta2_hessian": (r"$\Delta^{(2)}$, Hessian", "-."),
 }
+_STYLES = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (9, 3)))
+"""Of lines, when all colours are used up."""
+_MANY = 12
+"""Runs that are named above the panels; more are named below, in small letters."""
+_ROUNDING = 1e-12
+"""Of a variance between learners that is large: what is left of it where they are equal."""
+_REMARK = 40
+"""Letters for which there is room beside the name of an axis."""
+_LOWEST, _HIGHEST = -3.0, 5.0
+"""The widest limits of the axis of alpha_e/alpha."""
 
 
 def study_figure(runs: list[Run]) -> "Figure":
@@ -56,8 +69,9 @@ def study_figure(runs: list[Run]) -> "Figure":
 
     Where neither alpha_e nor Delta was recorded, learning rate and gradient variance instead.
 
-    Colour tells the runs apart in every panel, the style of a line what it shows. It has no part
-    in pyplot's state: save it with `save`, or hand it to a notebook.
+    Colour tells the runs apart in every panel, the style of a line what it shows; of more runs than
+    there are colours, style tells them apart, too. It has no part in pyplot's state: save it with
+    `save`, or hand it to a notebook.
     """
     from matplotlib import style
     from matplotlib.figure import Figure
@@ -70,18 +84,10 @@ def study_figure(runs: list[Run]) -> "Figure":
             panels = (_progress, learning_rate, _spread, gradient_variance)
         inks = _inks(runs)
         for axes, panel in zip(figure.subplots(2, 2).flat, panels, strict=True):
-            panel(axes, inks)
             axes.set_xlabel("step")
+            panel(axes, inks)
             axes.set_xlim(0, last_step(runs))
-        figure.legend(
-            handles=[line(ink.color, ink.name) for ink in inks],
-            title=plain(heading(runs)),
-            loc="outside upper left",
-            alignment="left",
-            ncols=max(1, min(len(inks), 100 // (8 + max(len(ink.name) for ink in inks)))),
-            fontsize="large",
-            title_fontsize="large",
-        )
+        _name_runs(figure, inks, plain(heading(runs)))
     return figure
 
 
@@ -127,23 +133,46 @@ def _inks(runs: list[Run]) -> list[Ink]:
     inks = []
     for i, (run, algorithm) in enumerate(zip(runs, algorithms, strict=True)):
         ending = "" if run.verdict in ("converged", "unknown") else f", {run.verdict}"
-        color = _COLOURS[algorithm] if by_algorithm else f"C{i}"
-        inks.append(Ink(run, color, plain(run.label + ending)))
+        color = _COLOURS[algorithm] if by_algorithm else f"C{i % COLOURS}"
+        style = _STYLES[i // COLOURS % len(_STYLES)]
+        inks.append(Ink(run, color, plain(run.label + ending), style))
     return inks
+
+
+def _name_runs(figure: "Figure", inks: list[Ink], title: str) -> None:
+    """What all have in common, and the runs: above the panels, or small and below if many."""
+    is_crowd = len(inks) > _MANY
+    letters = 8 + max(len(ink.name) for ink in inks)
+    columns = max(1, min(len(inks), (140 if is_crowd else 100) // letters))
+    if is_crowd:
+        figure.suptitle(title, x=0.01, ha="left", fontsize="large")
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(inks) // columns))
+        title = "to tell so many apart, point at them in the page: --html page.html"
+    figure.legend(
+        handles=[line(ink.color, ink.name, ls=ink.ls) for ink in inks],
+        title=title,
+        loc="outside lower left" if is_crowd else "outside upper left",
+        alignment="left",
+        ncols=columns,
+        fontsize="small" if is_crowd else "large",
+        title_fontsize="small" if is_crowd else "large",
+    )
 
 
 def _progress(axes: "Axes", inks: list[Ink]) -> None:
     """Panel a: training loss and test error share a logarithmic axis."""
-    error_name = test_error([run for run, _, _ in inks])
+    error_name = test_error([ink.run for ink in inks])
     axes.set_title(f"a  training loss and {error_name}")
     tops = []
-    for run, color, _ in inks:
+    own_styles = len(inks) > COLOURS
+    for run, color, _, ls in inks:
         steps, loss, error = (run.column(n) for n in ("step", "train_loss", "test_error"))
         if len(inks) < CROWD:
             axes.plot(steps, positive(loss), color=color, lw=0.6, alpha=0.3, rasterized=True)
-        axes.plot(steps, positive(smooth_loss(loss)), color=color)
+        axes.plot(steps, positive(smooth_loss(loss)), color=color, ls=ls, **marks(len(steps)))
         there = np.isfinite(error)
-        look = {"lw": 1.2, "ls": (0, (4, 1.5)), "marker": "o", "ms": 4, "mfc": "white"}
+        style = ls if own_styles else (0, (4, 1.5))
+        look = {"lw": 1.2, "ls": style, "marker": "o", "ms": 4, "mfc": "white"}
         every = max(1, int(there.sum()) // 12)
         axes.plot(steps[there], positive(error[there]), color=color, markevery=every, **look)
         finite = loss[np.isfinite(loss)]
@@ -154,9 +183,9 @@ def _progress(axes: "Axes", inks: list[Ink]) -> None:
         axes.set_ylim(top=max(1.5 * max(tops), 10 * axes.get_ylim()[0]))
     legend(
         axes,
-        {"training loss": {}, error_name: {"ls": "--", "marker": "o"}},
+        {"training loss": {}, error_name: {"ls": "-" if own_styles else "--", "marker": "o"}},
     )
-    for run, color, _ in inks:
+    for run, color, *_ in inks:
         _mark_divergence(axes, run, color)
 
 
@@ -185,8 +214,8 @@ def _rate(axes: "Axes", inks: list[Ink]) -> None:
     """
     axes.set_title(r"b  effective over nominal learning rate, $\alpha_e/\alpha$")
     low, high = 0.0, 1.2
-    any_converged = any(run.verdict == "converged" for run, _, _ in inks)
-    for run, color, _ in inks:
+    any_converged = any(ink.run.verdict == "converged" for ink in inks)
+    for run, color, _, ls in inks:
         steps, ratio, weight = alpha_ratio(run)
         if not len(steps):
             continue
@@ -194,7 +223,8 @@ def _rate(axes: "Axes", inks: list[Ink]) -> None:
         if len(inks) < CROWD:
             axes.plot(steps, ratio, ".", color=color, ms=5, alpha=0.35, mew=0, rasterized=True)
         is_lost = any_converged and run.verdict == "diverged"
-        axes.plot(steps, running, color=color, lw=0.8 if is_lost else None)
+        width = 0.8 if is_lost else None
+        axes.plot(steps, running, color=color, ls=ls, lw=width, **marks(len(steps)))
         if is_lost:
             continue
         shown = np.concatenate([np.percentile(ratio, [3, 97]), running[np.isfinite(running)]])
@@ -204,18 +234,37 @@ def _rate(axes: "Axes", inks: list[Ink]) -> None:
         return
     axes.axhline(1, color=GREY, lw=1, ls="--", zorder=1)
     margin = 0.05 * (high - low)
-    axes.set_ylim(max(low - margin, -3), min(high + margin, 5))
+    axes.set_ylim(max(low - margin, _LOWEST), min(high + margin, _HIGHEST))
+    cut = [end for end, is_cut in ((_LOWEST, low < _LOWEST), (_HIGHEST, high > _HIGHEST)) if is_cut]
+    if cut:
+        remark(axes, f"cut off at {' and '.join(f'{end:g}' for end in cut)}")
 
 
 def _spread(axes: "Axes", inks: list[Ink]) -> None:
     """Panel c: how far the learners are apart."""
     axes.set_title(r"c  variance between the learners, $\sigma_w^2$")
-    looks = {"before mixing": {}, "after mixing": {"ls": "--", "lw": 1.2}}
-    for name, look in zip(("sigma_w2", "sigma_w2_mixed"), looks.values(), strict=True):
-        curves(axes, inks, name, look)
+    looks: dict[str, dict[str, Any]] = {"before mixing": {}, "after mixing": {}}
+    looks["after mixing"] = {"ls": "--", "lw": 1.2}
+    if len(inks) > COLOURS:  # their styles tell runs apart
+        del looks["after mixing"]
+    least = _rounding([ink.run for ink in inks])
+    for name, look in zip(("sigma_w2", "sigma_w2_mixed"), looks.values(), strict=False):
+        curves(axes, inks, name, look, least)
     if log_or_note(axes):
-        legend(axes, looks)
-        _name_zeros(axes, inks, "sigma_w2")
+        if len(looks) > 1:
+            legend(axes, looks)
+        _name_zeros(axes, inks, "sigma_w2", least)
+
+
+def _rounding(runs: list[Run]) -> float:
+    """Variances between learners up to here are those of rounding.
+
+    Of float32 weights of length 10 they are some 1e-12. Of large variances it is 1e-12, too: those
+    of a run that explodes must not hide the others.
+    """
+    values = np.concatenate([run.column("sigma_w2") for run in runs])
+    values = values[np.isfinite(values) & (values > 0)]
+    return _ROUNDING * min(1.0, np.percentile(values, 75)) if len(values) else 0.0
 
 
 def _noise(axes: "Axes", inks: list[Ink]) -> None:
@@ -224,15 +273,18 @@ def _noise(axes: "Axes", inks: list[Ink]) -> None:
     parts = list(_PARTS.items())[: 1 if len(inks) >= CROWD else None]
     looks = {}
     for name, (label, ls) in parts:
-        if curves(axes, inks, name, {"ls": ls}):
-            looks[label] = {"ls": ls}
+        look = {"ls": ls} if len(parts) > 1 else {}
+        if curves(axes, inks, name, look):
+            looks[label] = look
     if log_or_note(axes) and len(looks) > 1:
         legend(axes, looks)
 
 
-def _name_zeros(axes: "Axes", inks: list[Ink], name: str) -> None:
+def _name_zeros(axes: "Axes", inks: list[Ink], name: str, least: float) -> None:
     """Say which runs are not drawn because a logarithmic axis has no zero."""
-    zero = [plain(ink.run.label) for ink in inks if np.nanmax([*ink.run.column(name), -1.0]) == 0]
+    tops = {ink.run.label: np.nanmax([*ink.run.column(name), -1.0]) for ink in inks}
+    zero = {plain(label): top for label, top in tops.items() if 0 <= top <= least}
     if zero:
-        text = f"always zero: {', '.join(zero)}"
-        axes.text(0.02, 0.03, text, transform=axes.transAxes, color=GREY, fontsize="small")
+        names = ", ".join(zero)
+        what = "zero but for rounding" if any(zero.values()) else "always zero"
+        remark(axes, f"{what}: {names if len(names) < _REMARK else f'{len(zero)} runs'}")

@@ -11,7 +11,7 @@ import numpy as np
 from gossip.errors import UserError, suggestion
 from gossip.report.axes import plain
 from gossip.report.figures import STYLE
-from gossip.report.runs import Run, heading, settings_that_differ, test_error
+from gossip.report.runs import Run, as_written, heading, settings_that_differ, test_error
 from gossip.storage.names import FINAL
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ def _panel(axes: "Axes", diagram: PhaseDiagram, title: str, number: Any, text: A
         axes.text(j, i, text(cell), ha="center", va="center", color=ink, fontsize="small")
     axes.set_title(title)
     axes.set_xlabel(diagram.names[0].replace("_", " "))
-    axes.set_xticks(range(len(xs)), [plain(_text(x)) for x in xs])
-    axes.set_yticks(range(len(ys)), [plain(_text(y)) for y in ys])
+    axes.set_xticks(range(len(xs)), [plain(as_written(x) or "none") for x in xs])
+    axes.set_yticks(range(len(ys)), [plain(as_written(y) or "none") for y in ys])
     axes.grid(visible=False)
-    if len(xs) > 1 and max(len(_text(x)) for x in xs) > 6:
+    if len(xs) > 1 and max(len(as_written(x)) for x in xs) > 6:
         axes.tick_params(axis="x", rotation=30)
 
 
@@ -177,7 +177,3 @@ def _ordered(values: list[Any]) -> list[Any]:
     once = list({str(value): value for value in values}.values())
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in once)
     return sorted(once) if numbers else once
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

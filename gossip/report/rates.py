@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossip.report.axes import Ink, log_or_note, positive
+from gossip.report.axes import Ink, log_or_note, marks, positive
 from gossip.report.runs import Run
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ def _thin(inks: list[Ink], column: str) -> str:
 
 
 def _draw(axes: "Axes", inks: list[Ink], column: str) -> None:
-    for run, color, _ in inks:
+    for run, color, _, ls in inks:
         steps = run.column("step")
         curves = [*by_layer(run, column).values(), run.column(column)]
         for k, values in enumerate(curves):
             there = np.isfinite(values)
             width, alpha = (0.5, 0.5) if k < len(curves) - 1 else (None, None)
             if there.any():
-                there_values = positive(values[there])
-                axes.plot(steps[there], there_values, color=color, lw=width, alpha=alpha)
+                look = marks(int(there.sum()))
+                values = positive(values[there])
+                axes.plot(steps[there], values, color=color, ls=ls, lw=width, alpha=alpha, **look)
     log_or_note(axes)

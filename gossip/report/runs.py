@@ -79,10 +79,10 @@ def labels(runs: list[Run]) -> list[str]:
     """What tells the runs apart: the settings that differ, then the folder if need be."""
     settings = [flat(run.config) for run in runs]
     keys = _differing(settings)
-    names = [", ".join(_item(key, s[key]) for key in keys if key in s) for s in settings]
-    if not keys:
-        names = [_algorithm(run) for run in runs]
-    names = [name or run.folder.name for name, run in zip(names, runs, strict=True)]
+    names = [_items(s, keys) for s in settings]
+    names = [
+        name or _algorithm(run) or run.folder.name for name, run in zip(names, runs, strict=True)
+    ]
     names = _told_apart(names, [run.folder.name for run in runs])
     return _told_apart(names, [str(run.folder) for run in runs])
 
@@ -99,7 +99,7 @@ def apart_from_seed(runs: list[Run]) -> list[str]:
         for run in runs
     ]
     keys = _differing(settings)
-    names = [", ".join(_item(key, s[key]) for key in keys if key in s) for s in settings]
+    names = [_items(s, keys) for s in settings]
     return [
         (name or _algorithm(run)) if run.setting("seed") is not None else run.label
         for name, run in zip(names, runs, strict=True)
@@ -120,7 +120,7 @@ def heading(runs: list[Run]) -> str:
         "model": lambda value: _model(value, runs[0].setting("widths")),
         "learners": lambda value: f"n = {value} learners",
         "topology": _topology,
-        "lr": lambda value: f"learning rate {_text(value)}",
+        "lr": lambda value: f"learning rate {as_written(value)}",
         "scaling": lambda value: "" if value == "none" else f"{value} scaling",
         "warmup": lambda value: "" if value == "none" else f"{value} warm-up",
         "batch_size": lambda value: f"batch {value} per learner",
@@ -163,7 +163,7 @@ def _differing(settings: list[dict[str, Any]]) -> list[str]:
         key
         for key in keys
         if not set(key.split(".")) & set(_NOT_A_SETTING)
-        and any(_text(s.get(key)) != _text(settings[0].get(key)) for s in settings)
+        and any(as_written(s.get(key)) != as_written(settings[0].get(key)) for s in settings)
     ]
     return sorted(differing, key=lambda key: key.split(".")[-1] != "algorithm")
 
@@ -190,14 +190,24 @@ def _algorithm(run: Run) -> str:
     return NAMES.get(name, name)
 
 
+def _items(settings: dict[str, Any], keys: list[str]) -> str:
+    """What a run has of these settings; nothing of options that it has none of."""
+    return ", ".join(filter(None, (_item(key, settings[key]) for key in keys if key in settings)))
+
+
 def _item(key: str, value: Any) -> str:
     name = key.split(".")[-1]
+    if isinstance(value, list) and (not value or name.endswith("_options")):
+        return as_written(value)  # each is key=value, and says what it is
     if name == "topology":
         return _topology(value)
     if name == "algorithm":
         return NAMES.get(str(value), str(value))
-    return _text(value) if name in _PLAIN else f"{name.replace('_', ' ')} {_text(value)}"
+    return as_written(value) if name in _PLAIN else f"{name.replace('_', ' ')} {as_written(value)}"
 
 
-def _text(value: Any) -> str:
+def as_written(value: Any) -> str:
+    """The value of a setting as one writes it, options as on the command line."""
+    if isinstance(value, list):
+        return " ".join(map(as_written, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

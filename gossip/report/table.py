@@ -16,6 +16,8 @@ _LEAST_WANTED = ("time by phase", "train loss", "final σ_w²", "MB sent", "best
 _RULER = Console(width=1_000)
 _MOST_PHASES = 3
 _SHORT = {"communication_wait": "wait"}
+_EARLY = "α_e/α early"
+_CAPTION = "α_e/α early, late: weighted means over the first and the last fifth of its points"
 _STYLES = {"converged": "green", "diverged": "bold red", "interrupted": "yellow"}
 
 
@@ -40,6 +42,8 @@ def summary_table(runs: list[Run], width: int | None = None) -> Table:
 def _table(runs: list[Run], rows: list[dict[str, str]], shown: list[str]) -> Table:
     title = Text(heading(runs), style="bold")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    if _EARLY in shown:
+        table.caption, table.caption_justify = _CAPTION, "left"
     for name in shown:
         is_number = name not in ("run", "verdict", "time by phase")
         table.add_column(
@@ -61,11 +65,11 @@ def cells(run: Run) -> dict[str, str]:
         "test error": _percent(run.number("test_error")),
         "best": _percent(run.number("best_test_error")),
         "train loss": _number(run.number("train_loss"), ".4g"),
-        "α_e/α early": _number(early, ".2f"),
+        _EARLY: _number(early, ".2f"),
         "late": _number(late, ".2f"),
         "final σ_w²": _number(last_finite(run.column("sigma_w2")), ".2g"),
         "MB sent": _number(run.number("bytes_sent_per_learner") / 1e6, ".4g"),
-        "seconds": _number(run.number("wall_seconds", "total"), ".1f"),
+        "seconds": _seconds(run),
         "time by phase": _phases(run),
     }
 
@@ -78,6 +82,14 @@ def head(name: str, runs: list[Run]) -> str:
 def cells_shown(rows: list[dict[str, str]]) -> list[str]:
     """The columns that at least one line fills."""
     return [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+
+
+def _seconds(run: Run) -> str:
+    """Those that passed, or where nobody slept for the stragglers those of simulated time."""
+    simulated = last_finite(run.column("simulated_seconds"))
+    if math.isfinite(simulated):
+        return f"{simulated:.1f} simulated"
+    return _number(run.number("wall_seconds", "total"), ".1f")
 
 
 def _phases(run: Run) -> str:

@@ -181,8 +181,10 @@ def run(command: Command) -> None:
         console.print(said, markup=False, highlight=False, soft_wrap=True)
     if command.csv is not None:
         show.write_csv(lines, command.csv)
+        _wrote(console, command.csv)
     if command.figure is not None:
         show.draw(lines, f"{asked.machines.network.name}: {heading}", command.figure)
+        _wrote(console, command.figure)
 
 
 def _refuse_beside_fit(command: Command) -> None:
@@ -200,6 +202,10 @@ def _refuse_beside_fit(command: Command) -> None:
 
 def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+
+
+def _wrote(console: Console, path: Path) -> None:
+    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _heading(command: Command, asked: Question) -> str:
@@ -239,8 +245,10 @@ def _phases(command: Command) -> None:
         console.print(who_wins(cells, title), markup=False, highlight=False, soft_wrap=True)
     if command.csv is not None:
         phase_picture.write_csv(diagrams, command.csv)
+        _wrote(console, command.csv)
     if command.figure is not None:
         phase_picture.draw(diagrams, heading, command.figure)
+        _wrote(console, command.figure)
 
 
 def _couple(command: Command) -> None:
@@ -258,8 +266,10 @@ def _couple(command: Command) -> None:
     console.print(said, markup=False, highlight=False, soft_wrap=True)
     if command.csv is not None:
         show.write_coupled(coupled, command.csv)
+        _wrote(console, command.csv)
     if command.figure is not None:
         show.draw_coupled(coupled, asked.machines.network.name, command.figure)
+        _wrote(console, command.figure)
 
 
 def question(command: Command) -> Question:

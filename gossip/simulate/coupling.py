@@ -89,7 +89,7 @@ def setting(
     Raises:
         UserError: the run has no timing or no size, or cannot be simulated.
     """
-    config = replace(load(run.folder / CONFIG), reliability=disturbance)
+    config = replace(config_of(run), reliability=disturbance)
     if seconds is None and machines.step_times is None:
         seconds = _measured(run)
     used = machines if seconds is None else replace(machines, seconds=seconds)
@@ -194,6 +194,18 @@ def _measured(run: Run) -> float:
             "--compute"
         )
     return seconds
+
+
+def config_of(run: Run) -> Config:
+    """The config of a run: of what it may name as code the topology alone is needed here.
+
+    Raises:
+        UserError: there is none, or it names code for the topology.
+    """
+    advice = (
+        "a simulation runs no code of a run; simulate the graph by --topology FILE, not the run"
+    )
+    return load(run.folder / CONFIG, ("model", "dataset", "loss"), advice)
 
 
 def row_bytes(run: Run, config: Config) -> float:

@@ -3,16 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from gossip.config import load
 from gossip.errors import UserError
 from gossip.report.runs import Run
 from gossip.simulate import scenario
-from gossip.simulate.coupling import row_bytes
+from gossip.simulate.coupling import config_of, row_bytes
 from gossip.simulate.engine import simulate
 from gossip.simulate.fit import Timing
 from gossip.simulate.network import Network
 from gossip.simulate.scenario import Machines
-from gossip.storage.names import CONFIG
 
 STEPS = 16
 """Least number of steps that are simulated of a run; they are whole cycles of its messages."""
@@ -44,7 +42,7 @@ def observation(run: Run, *, all_reduce: str = "ring") -> Timing:
             "and bandwidth show where each learner is a process: give runs of gossip.launch -n "
             "with as many --learners, or measure a ping-pong"
         )
-    config = load(run.folder / CONFIG)
+    config = config_of(run)
     if config.reliability.straggler != "none":
         raise UserError(
             f"run {run.folder}: its learners were slowed on purpose (--straggler), which hides "

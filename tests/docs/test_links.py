@@ -94,7 +94,8 @@ def exists(span: str) -> bool:
 
 def own(path: str) -> list[str]:
     """Names of files that are the reader's or a run's."""
-    names = ("train.py", "run.toml", "config.toml", "figure.png", "page.html", "stacks.txt")
+    names = ("train.py", "run.toml", "config.toml", "figure.png", "page.html", "stacks.txt",
+             "gossip-report.png")  # fmt: skip
     return [path] if path in names else []
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import shutil
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,8 @@ from gossip import run
 from gossip.checkpoint import newest, read
 from gossip.errors import UserError
 from gossip.landscape import command, curvature, planes, sharpness
-from gossip.landscape.measure import Settings, measure
+from gossip.landscape.measure import Landscape, Settings, measure
+from gossip.landscape.pictures import picture
 from gossip.landscape.replicas import Replicas, at_losses, of_run
 from gossip.landscape.surface import TrainingLoss, training_loss
 from gossip.task.layers import Layer
@@ -235,12 +237,26 @@ def test_a_run_is_measured_drawn_and_written(folder):
     assert "λ max" in QUIET.file.getvalue()
 
 
-def test_numbers_alone_without_a_picture(folder, tmp_path):
+def test_the_axis_of_the_lines_is_that_of_their_losses():
+    lines = {"mean to learner 0": {"at": [-1.0, 0.0, 1.0], "loss": [0.09, 0.07, 0.08]}}
+    numbers = {"axis": [-1.0, 1.0], "loss": [[1.0, 2.0], [3.0, 4.0]], "learners": [[0.0, 0.0]]}
+    shown = Landscape(1, 4, {}, lines, {"filter-normalised": numbers}, {})
+    figure = picture(shown, "A")
+    low, high = figure.axes[0].get_ylim()
+    assert 0.05 < low < 0.07
+    assert 0.09 < high < 0.12
+    assert [axes.get_legend() for axes in figure.axes] == [None, None]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["mean (0) to a learner (1)", "learners", "mean"]
+
+
+def test_numbers_alone_without_a_picture(folder, capsys):
     picture = folder / "dpsgd" / f"{command.NAME}.png"
     picture.unlink(missing_ok=True)
     arguments = [str(folder / "dpsgd"), "--grid", "0", "--samples", "50", "--draws", "1"]
     assert command.main(arguments) == 0
     assert not picture.exists()
+    assert capsys.readouterr().out.endswith(f"wrote {picture.with_suffix('.json')}\n")
 
 
 def test_levels_are_met_where_the_loss_first_falls_below_them(tmp_path, capsys, without_pictures):
@@ -291,6 +307,24 @@ def test_a_run_without_checkpoints_is_refused(folder, tmp_path, capsys):
         (tmp_path / name).write_bytes((folder / "dpsgd" / name).read_bytes())
     assert command.main([str(tmp_path)]) == 2
     assert "no checkpoint" in capsys.readouterr().err
+
+
+def test_code_that_a_run_names_is_trusted_by_the_option_that_there_is(folder, tmp_path, capsys):
+    out = tmp_path / "net"
+    shutil.copytree(folder / "dpsgd", out)
+    config = (out / "config.toml").read_text().replace('model = "mlp"', 'model = "mynet:net"')
+    (out / "config.toml").write_text(config)
+    assert command.main([str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith("model = 'mynet:net': if you trust it, say so by --trust model\n")
+
+
+def test_a_step_that_was_not_kept_is_refused_with_those_that_are(folder, capsys):
+    assert command.main([str(folder / "dpsgd"), "--at-step", "3"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "dpsgd: no checkpoint after 3 steps; kept are those after 6\n"
+        "error: nothing was measured: no run has a checkpoint of that --at-step or --at-loss\n"
+    )
 
 
 def test_weights_that_are_not_finite_have_no_landscape():

@@ -66,6 +66,18 @@ class TestLabels:
         changes = [{"noise": 0.1, "algorithm": "ssgd-star"}, {"algorithm": "ssgd"}]
         assert self.labels(tmp_path, *changes) == ["SSGD*, noise 0.1", "SSGD"]
 
+    def test_have_options_as_one_writes_them_and_nothing_of_those_that_are_empty(self, tmp_path):
+        changes = [
+            {"steps": 60, "topology_options": ["links=2", "k=1"]},
+            {"steps": 60, "topology_options": []},
+            {"steps": 70, "topology_options": []},
+        ]
+        assert self.labels(tmp_path, *changes) == ["steps 60, links=2 k=1", "steps 60", "steps 70"]
+
+    def test_name_the_algorithm_where_the_others_alone_have_options(self, tmp_path):
+        changes = [{"topology_options": ["links=2"]}, {"topology_options": []}]
+        assert self.labels(tmp_path, *changes) == ["links=2", "DPSGD"]
+
     def test_are_unique_whatever_the_folders_are_called(self, tmp_path):
         for study in "ab":
             made_up.run(tmp_path / study / "run", made=[], tables={})
@@ -144,6 +156,20 @@ def test_the_table_has_one_line_per_run(study):
     assert "diverged" in text
 
 
+def test_the_table_says_what_early_and_late_are_where_it_has_them(tmp_path):
+    rows = {"with": made_up.rows(30), "without": made_up.rows(30, monitored_every=None)}
+    for name, made in rows.items():
+        text = printed(load_runs([made_up.run(tmp_path / name, made=made)]))
+        assert ("the first and the last fifth" in text) == (name == "with")
+
+
+def test_seconds_that_were_simulated_are_those_that_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(made_up, "COLUMNS", [*made_up.COLUMNS, "simulated_seconds"])
+    rows = [row | {"simulated_seconds": 0.5 * row["step"]} for row in made_up.rows(30)]
+    (run,) = load_runs([made_up.run(tmp_path / "r", made=rows)])
+    assert cells(run)["seconds"] == "14.5 simulated"
+
+
 def test_markup_and_formulas_in_a_file_are_shown_as_they_are(tmp_path):
     for i, name in enumerate(["[red]$x^$", "</td>$_{"]):
         made_up.run(tmp_path / f"{i}", tables=made_up.config(topology=name))
@@ -180,13 +206,57 @@ def test_a_diverged_run_is_marked(study):
     assert [text.get_text() for text in legend.get_texts()] == ["DPSGD", "SSGD, diverged"]
 
 
-def test_many_runs_are_drawn_in_different_colours(tmp_path):
-    for i in range(9):
-        made_up.run(tmp_path / f"{i}", made=made_up.rows(30), tables=made_up.config(seed=i))
-    figure = study_figure(load_runs([tmp_path]))
-    looks = {(h.get_color(), h.get_linestyle()) for h in figure.legends[0].legend_handles}
-    assert len(looks) >= 7
-    save(figure, tmp_path / "f.svg")
+def test_each_of_many_runs_has_its_own_look_and_the_panels_keep_their_size(tmp_path):
+    for i in range(37):
+        made_up.run(tmp_path / f"{i}", made=made_up.rows(6), tables=made_up.config(seed=i))
+    runs = load_runs([tmp_path])
+    figure, small = study_figure(runs), study_figure(runs[:1])
+    handles = figure.legends[0].legend_handles
+    assert len({(h.get_color(), str(h._dash_pattern)) for h in handles}) == 37
+    assert "--html" in figure.legends[0].get_title().get_text()
+    for drawn in (figure, small):
+        drawn.draw_without_rendering()
+    heights = [drawn.axes[0].get_position().height * drawn.get_figheight()
+               for drawn in (figure, small)]  # fmt: skip
+    assert heights[0] == pytest.approx(heights[1], rel=0.15)
+
+
+def panel(rows, tmp_path, place):
+    """A panel of a run, with its y axis as it is drawn."""
+    figure = study_figure(load_runs([made_up.run(tmp_path / "run", made=rows)]))
+    return figure.axes[place]
+
+
+def test_rounding_does_not_stretch_the_axis_of_the_spread(tmp_path):
+    rows = made_up.rows(20, monitored_every=1)
+    rows[0] |= {"sigma_w2": 0.0, "sigma_w2_mixed": 3e-16}
+    low, high = panel(rows, tmp_path, 2).get_ylim()
+    assert 0.01 < low < high < 10
+
+
+def test_a_run_that_explodes_does_not_make_the_spread_of_others_rounding(tmp_path):
+    rows = made_up.rows(20, monitored_every=1)
+    for row in rows[10:]:
+        row["sigma_w2"] = 1e25
+    assert panel(rows, tmp_path, 2).get_ylim()[0] < 1
+
+
+def test_the_only_points_of_a_run_have_marks(tmp_path):
+    for place in range(4):
+        axes = panel(made_up.rows(1), tmp_path / str(place), place)
+        assert any(len(line.get_xdata()) and line.get_marker() != "None" for line in axes.lines)
+
+
+def test_a_panel_says_beside_its_axis_what_it_leaves_out(tmp_path):
+    rows = made_up.rows(10, monitored_every=1)
+    rows[3]["alpha_e"] = -90.0
+    axes = panel(rows, tmp_path, 1)
+    assert (axes.get_ylim()[0], axes.get_xlabel()) == (-3, "step   (cut off at -3)")
+    made_up.run(tmp_path / "run2", made=[row | {"sigma_w2": 0.0} for row in rows],
+                tables=made_up.config(algorithm="ssgd"))  # fmt: skip
+    axes = study_figure(load_runs([tmp_path])).axes[2]
+    assert axes.get_xlabel() == "step   (always zero: SSGD)"
+    assert not axes.texts
 
 
 def test_a_figure_is_the_same_file_twice(study, tmp_path):
@@ -245,8 +315,11 @@ def test_the_figure_lies_beside_what_it_shows(study, tmp_path, capsys, monkeypat
     assert f"wrote {study / 'figure.png'}" in capsys.readouterr().out
     other = made_up.run(tmp_path / "elsewhere" / "run")
     monkeypatch.chdir(tmp_path / "elsewhere")
+    own = tmp_path / "elsewhere" / "figure.png"
+    own.write_bytes(b"the user's")
     assert main([str(study / "dpsgd"), str(other)]) == 0
-    assert (tmp_path / "elsewhere" / "figure.png").is_file()
+    assert own.read_bytes() == b"the user's"
+    assert (tmp_path / "elsewhere" / "gossip-report.png").is_file()
     assert main([str(study), "--figure", str(tmp_path / "f.svg")]) == 0
     assert (tmp_path / "f.svg").is_file()
 

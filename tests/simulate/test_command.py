@@ -95,7 +95,10 @@ def test_a_picture_and_a_network_from_a_file(capsys, tmp_path):
     link = flat().links["rack"]
     file.write_text(f"[links.rack]\nlatency = {link.latency}\nbandwidth = {8 * link.up}\n")
     words = ["--learners", "2", "4", "--algorithm", "ssgd", "dpsgd", "ad-psgd"]
-    ask(capsys, *words, "--topology", "ring", "--network", str(file), "--figure", str(picture))
+    *_, said = ask(
+        capsys, *words, "--topology", "ring", "--network", str(file), "--figure", str(picture)
+    )
+    assert said == f"wrote {picture}"
     assert picture.read_text().count("<svg") == 1
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from gossip import run
 from gossip.config import Averaging, Config
+from gossip.errors import UserError
+from gossip.report import load_runs
 from gossip.simulate import command
-from gossip.simulate.coupling import row_bytes
+from gossip.simulate.coupling import config_of, row_bytes
 from tests.report import made_up
 
 TABLES = {"algorithm": "dpsgd", "gossip": {"learners": 16, "topology": "ring"}}
@@ -55,6 +57,16 @@ def test_a_row_has_the_bytes_in_which_it_travelled(name, wire, expected):
     """On a wire only where the run's messages were rounded: AD-PSGD's never are."""
     made = Mock(number=lambda key: 1000.0, setting=lambda key: name)
     assert row_bytes(made, Config(gossip=Averaging(learners=4, wire=wire))) == expected
+
+
+def test_of_code_that_a_run_names_the_graph_alone_is_in_the_way(tmp_path):
+    tables = {"gossip": {"topology": "ring"}, "model": {"model": "mynet:net"}}
+    (of_net,) = load_runs([made_up.run(tmp_path / "net", tables=tables)])
+    assert config_of(of_net).model.model == "mynet:net"
+    tables["gossip"]["topology"] = "mygraph:bridge"
+    (of_graph,) = load_runs([made_up.run(tmp_path / "graph", tables=tables)])
+    with pytest.raises(UserError, match="a simulation runs no code of a run"):
+        config_of(of_graph)
 
 
 def test_a_run_without_timing_is_answered_in_one_sentence(tmp_path, capsys):

@@ -51,7 +51,8 @@ def test_each_network_is_won_by_the_fastest_of_the_closed_forms(tmp_path, capsys
     assert len(points) == 36
     won = Counter(row["fastest"] for row in found)
     assert set(won) == {SSGD, RING, PEER}
-    *_, said = capsys.readouterr().out.splitlines()
+    *_, said, table, drawn = capsys.readouterr().out.splitlines()
+    assert [table, drawn] == [f"wrote {tmp_path / 'phases.csv'}", f"wrote {picture}"]
     best, count = won.most_common(1)[0]
     assert said.startswith(f"8 learners: {best} is fastest on {count / 36:.0%} of 36 networks; ")
     assert picture.read_text().count("<svg") == 1

@@ -57,7 +57,8 @@ def test_a_weight_rule_applies_to_graphs_and_negative_weights_are_noted(capsys):
         (("ring", "--weights", "mh"), "unknown weights 'mh': use one of metropolis-hastings"),
         (("ring", "-n", "0"), "n must be at least 1 learner"),
         (("ring", "-n", "600", "--plot", "x.png"), "a picture of n=600 learners cannot be read"),
-        (("ring", "--plot", "x.nonsense"), "cannot write the picture"),
+        (("ring", "--plot", "x.gif"), "cannot draw x.gif: a picture ends in one of .png, .pdf"),
+        (("ring", "--plot", "no/x.png"), "cannot write the picture no/x.png"),
     ],
 )
 def test_a_mistake_ends_with_code_2_and_one_sentence(capsys, argv, sentence):
@@ -70,8 +71,9 @@ def test_a_mistake_ends_with_code_2_and_one_sentence(capsys, argv, sentence):
 @pytest.mark.parametrize("names", [("ring",), ("exponential", "one-peer-exponential", "pull")])
 def test_a_picture_is_drawn(capsys, tmp_path, names):
     path = tmp_path / "w.png"
-    code, out, _ = run(capsys, *names, "-n", 8, "--plot", path)
+    code, out, err = run(capsys, *names, "-n", 8, "--plot", path)
     assert code == 0
+    assert ("3/3  pull" in err) == (len(names) == 3)
     assert f"drawn to {path}" in out
     assert path.read_bytes().startswith(b"\x89PNG")
     assert path.stat().st_size > 10_000
