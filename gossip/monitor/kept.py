@@ -65,7 +65,8 @@ def sigma_w2_flat(moment: Moment, flat_spread: float, comm: Communicator) -> flo
     draws the learners together; below, their gradients differ by more than noise.
     """
     scatter = _squares(moment.gradients, comm, _mean(moment.gradients, comm)).sum()
-    return moment.lr**2 * flat_spread / comm.n * float(scatter) / max(comm.n - 1, 1)
+    square = moment.lr * moment.lr  # infinite where ** would be an OverflowError
+    return square * flat_spread / comm.n * float(scatter) / max(comm.n - 1, 1)
 
 
 def of_round(moment: Moment, comm: Communicator) -> tuple[Tensor, Tensor]:
