@@ -95,32 +95,18 @@ def by_fight(beginning: str) -> Callable[[Scale], Verdict]:
     """A criterion of the study of rates and tuned methods, by the beginning of its statement."""
     claims = (*fight.EDGE_CLAIMS, *fight.OVERALL, *fight.DOUBLED)
     (claim,) = (claim for claim in claims if claim.statement.startswith(beginning))
-
-    def verdict(scale: Scale) -> Verdict:
-        made = fight_page.measured(scale)
-        return claim.measured(made)
-
-    return verdict
+    return lambda scale: claim.measured(fight_page.measured(scale))
 
 
 def by_lena(statement: str) -> Callable[[Scale], Verdict]:
     """A criterion of LENA's tables with every cell tuned, by its statement."""
     claim = next(claim for claim in lena.CLAIMS if claim.statement == statement)
-
-    def verdict(scale: Scale) -> Verdict:
-        made = lena_section.measured(scale)
-        return claim.measured(made)
-
-    return verdict
+    return lambda scale: claim.measured(lena_section.measured(scale))
 
 
 def by_date(claim: Claim[Date]) -> Callable[[Scale], Verdict]:
     """A criterion of the study of DATE."""
-
-    def verdict(scale: Scale) -> Verdict:
-        return claim.measured(date_page.measured(scale))
-
-    return verdict
+    return lambda scale: claim.measured(date_page.measured(scale))
 
 
 def by_nets(beginning: str, name: str | None = None) -> Callable[[Scale], Verdict]:
@@ -139,9 +125,4 @@ def by_nets(beginning: str, name: str | None = None) -> Callable[[Scale], Verdic
 def by_smoothness(beginning: str) -> Callable[[Scale], Verdict]:
     """A criterion of the study of Theorem 1, by the beginning of its statement."""
     (claim,) = (claim for claim in smoothness.CLAIMS if claim.statement.startswith(beginning))
-
-    def verdict(scale: Scale) -> Verdict:
-        made = smoothness_page.measured(scale)
-        return claim.measured(made)
-
-    return verdict
+    return lambda scale: claim.measured(smoothness_page.measured(scale))

@@ -17,6 +17,7 @@ from experiments.adadamp.page import measured
 from experiments.adadamp.pictures import pictures
 from experiments.adadamp.plan import runs
 from experiments.adadamp.size import FULL, IMAGES, PARTS, Size, studies
+from experiments.common import kept
 from experiments.common.command import Options, each_part, grow
 from experiments.common.figures import save
 from experiments.common.scale import Scale
@@ -64,8 +65,7 @@ def _run(scale: Scale, size: Size, part: str, jobs: int) -> None:
         return
 
     def make(wanted: dict[str, Config]) -> None:
-        there = {row.key for row in rows.read(scale.results, size)[0]}
-        left = {key: config for key, config in wanted.items() if key not in there}
+        left = kept.missing(wanted, rows.read(scale.results, size)[0])
         sweep.run_all(left, scale.runs / size.name, jobs=jobs)
 
     grow(lambda: runs(part, size, rows.errors(scale, size)), make)

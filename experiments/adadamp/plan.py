@@ -41,13 +41,11 @@ def runs(part: str, size: Size, error: ErrorOf) -> dict[str, Config]:
 
 def left(part: str, size: Size, error: ErrorOf, there: Set[str]) -> int:
     """How many runs of a part are to come, were no grid to grow any more."""
-    to_name = [
-        name
-        for name, tuned in arms(part, size).items()
-        if chosen(tuned, size, error) is None
-        and not grid(tuned, size).is_lost(error_at(tuned, size, error))
-    ]
-    return len(runs(part, size, error).keys() - there) + len(to_name) * len(size.seeds)
+    to_name = sum(
+        not grid(tuned, size).is_done(error_at(tuned, size, error))
+        for tuned in arms(part, size).values()
+    )
+    return len(runs(part, size, error).keys() - there) + to_name * len(size.seeds)
 
 
 def grid(name: str, size: Size) -> Grid:

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.adadamp.methods import SCHEDULES
 from experiments.adadamp.plan import ErrorOf, runs
 from experiments.adadamp.size import Size
-from experiments.common import tables
+from experiments.common import kept, tables
 from experiments.common.finished import finished
 from experiments.common.scale import Scale
 from gossip.compare import metrics
@@ -47,6 +47,11 @@ class Row:
     seconds: float = math.nan
     """Wall time on one thread, evaluation included."""
     versions: str = ""
+
+    @property
+    def steps(self) -> int:
+        """Updates, as of all rows that are kept."""
+        return self.updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +172,9 @@ def points(run: Run, size: Size) -> list[Point]:
 def publish(results: Sequence[tuple[Row, Run]], size: Size, folder: Path) -> None:
     """Write both tables, with the kept rows of runs whose folders are gone."""
     before, measured = read(folder, size)
-    made = {row.key for row, _ in results}
-    rows = [row for row, _ in results] + [row for row in before if row.key not in made]
-    rows.sort(key=lambda row: row.key)
+    made = {row.key: row for row, _ in results}
+    order = sorted(made.keys() | {row.key for row in before})
+    rows = kept.merged(made.values(), before, order)
     tables.write([asdict(row) for row in rows], folder / table(size))
     evaluations = [point for point in measured if point.key not in made]
     evaluations += [

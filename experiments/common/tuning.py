@@ -41,10 +41,13 @@ class Grid:
         i = _best(rates, error)
         return None if i is None or not math.isfinite(_number(rates[i], error)) else rates[i]
 
+    def is_done(self, error: ErrorAt) -> bool:
+        """Whether all trials are there: a rate is chosen, or none trains."""
+        return _best(self.tried(error), error) is not None
+
     def is_lost(self, error: ErrorAt) -> bool:
         """Whether all trials are there and none of them has an error: no rate trains."""
-        tried = self.tried(error)
-        return _best(tried, error) is not None and self.chosen(error) is None
+        return self.is_done(error) and self.chosen(error) is None
 
     def is_at_end(self, error: ErrorAt) -> bool:
         """Whether the chosen rate is the least or the largest that was tried."""

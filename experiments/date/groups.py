@@ -46,10 +46,6 @@ class Measured:
         """The base rate of a cell; None as long as one of its trials is missing."""
         return plan.chosen(cell, self.size, known(self.by_key))
 
-    def is_lost(self, cell: Cell) -> bool:
-        """Whether no rate of the trials trains: then nothing is to come."""
-        return plan.grid(cell, self.size).is_lost(self.error(cell))
-
     def is_at_end(self, cell: Cell) -> bool:
         """Whether the best of the trials is at an end of the grid, however far it has grown."""
         return plan.grid(cell, self.size).is_at_end(self.error(cell))
@@ -96,7 +92,7 @@ class Measured:
         to_name = 0
         for cell in PARTS[part]:
             wanted |= plan.runs(cell, self.size, known(self.by_key)).keys()
-            is_named = self.chosen(cell) is not None or self.is_lost(cell)
+            is_named = plan.grid(cell, self.size).is_done(self.error(cell))
             to_name += 0 if is_named else len(cell.seeds(self.size))
         return len(wanted - self.by_key.keys()) + to_name
 

@@ -102,13 +102,10 @@ class Measured:
     def left(self, cell: Cell) -> int:
         """How many runs of a cell are to come, were no grid to grow any more."""
         wanted = set(fight(cell, self.size, self.error)) - {row.key for row in self.rows}
-        to_name = [method for method in METHODS if not self._is_tuned(cell, method)]
-        return len(wanted) + len(to_name) * len(self.size.seeds)
-
-    def _is_tuned(self, cell: Cell, method: str) -> bool:
-        """Whether its trials chose a rate, or found that none trains."""
-        of, rates = error_at(cell, method, self.size, self.error), grid(cell, self.size)
-        return rates.chosen(of) is not None or rates.is_lost(of)
+        rates = grid(cell, self.size)
+        trials = [error_at(cell, method, self.size, self.error) for method in METHODS]
+        to_name = sum(not rates.is_done(errors) for errors in trials)
+        return len(wanted) + to_name * len(self.size.seeds)
 
     def count(self, part: str) -> int:
         """How many runs of a part there are."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from experiments.noise.arms import ARMS, MATCHED, OWN, STRONG
 from experiments.noise.size import Cell, Size
 from gossip.config import Averaging, Config, Data, Monitoring, Rate
+from gossip.keyvalue import parse_options
 
 STUDY = "noise"
 PARTS = ("noise", "rate", "strength")
@@ -57,13 +58,8 @@ def needed(wanted: Mapping[str, Config], folder: Path) -> dict[str, Config]:
 
 def follows(config: Config) -> str | None:
     """The folder of the run whose rate or strength a run has, if it follows one."""
-    strengths = [
-        value
-        for option in config.gossip.algorithm_options
-        for name, _, value in (option.partition("="),)
-        if name == "strength_from"
-    ]
-    return next(iter(strengths), config.rate.lr_trace)
+    options = parse_options(config.gossip.algorithm_options, "algorithm")
+    return options.get("strength_from", config.rate.lr_trace)
 
 
 def config(cell: Cell, arm: str, seed: int, size: Size, folder: Path) -> Config:

@@ -36,10 +36,6 @@ class Measured:
         """The base rate that its trials choose; None as long as one is missing."""
         return plan.grid(cell, self.size).chosen(self.error(cell))
 
-    def is_lost(self, cell: Cell) -> bool:
-        """Whether no rate of the trials trains: then nothing is to come."""
-        return plan.grid(cell, self.size).is_lost(self.error(cell))
-
     def is_at_end(self, cell: Cell) -> bool:
         """Whether that is at an end of the grid, however far it has grown."""
         return plan.grid(cell, self.size).is_at_end(self.error(cell))
@@ -64,7 +60,7 @@ class Measured:
         """How many runs of a cell are to come, were its grid to grow no more."""
         found = known({row.key: row for row in self.rows})
         wanted = plan.runs(cell, self.size, self.shared, found).keys()
-        is_named = self.chosen(cell) is not None or self.is_lost(cell)
+        is_named = plan.grid(cell, self.size).is_done(self.error(cell))
         to_name = 0 if is_named else len(self.size.seeds)
         return len(wanted - {row.key for row in self.rows}) + to_name
 
