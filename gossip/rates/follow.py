@@ -38,10 +38,12 @@ def follow_trace(context: RateContext, run: str, *, window: int = 1) -> Decay:
 
 
 def remarks(run: str | None) -> list[str]:
-    """A note where alpha_e of most steps of the run was not recorded, and is interpolated."""
+    """A note where alpha_e of most steps of a run that is followed is interpolated."""
     if run is None:
         return []
-    seen, steps = len(recorded(run, 1)[0]), trace.load(run).num_rows
+    table = trace.load(run)
+    rates = table["alpha_e"].to_numpy(zero_copy_only=False).astype(float)
+    seen, steps = int(np.isfinite(rates).sum()), table.num_rows
     if 2 * seen >= steps:
         return []
     return [
