@@ -1,9 +1,7 @@
 """The figure of a study: error, effective rate, spread and noise over steps."""
 
 import io
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +32,7 @@ from gossip.report.series import (
     smooth_loss,
     smooth_rate,
 )
+from gossip.storage.folder import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,16 +98,8 @@ def save(figure: "Figure", path: Path) -> Path:
     """
     if path.suffix not in _UNDATED:
         raise UserError(f"cannot draw {path}: a figure ends in one of {', '.join(_UNDATED)}")
-    # Under another name first: a full disk leaves the picture that there was, and not half of one.
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with replacing(path) as partial:
         _save(figure, partial, path.suffix)
-        partial.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
     return path
 
 

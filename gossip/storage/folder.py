@@ -9,8 +9,8 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -41,6 +41,7 @@ __all__ = [
     "provenance",
     "read_config",
     "read_summary",
+    "replacing",
     "sync_folder",
     "write_config",
     "write_summary",
@@ -131,7 +132,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str, *, synced: bool = False) -> None:
-    """Replace `path` by `text`: a reader, or a kill, sees the old or the new, nothing between.
+    """Replace `path` by `text`, see `replacing`.
 
     Args:
         path: of the file.
@@ -141,23 +142,40 @@ def write_text(path: Path, text: str, *, synced: bool = False) -> None:
     Raises:
         UserError: it cannot be written.
     """
+    with replacing(path, synced=synced) as partial, partial.open("x", encoding="utf-8") as file:
+        file.write(text)
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def replacing(path: Path, *, synced: bool = False) -> Generator[Path]:
+    """A file to be written beside `path`, which then replaces it.
+
+    A reader, a kill or a full disk finds the old or the new, nothing between.
+
+    Args:
+        path: of the file.
+        synced: wait until the name is on disk.
+
+    Raises:
+        UserError: it cannot be written.
+    """
     # A thread may write the same file: last words while the main thread closes the run.
     partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         # Made anew: in a folder from elsewhere, a link of that name could lead out of it.
         partial.unlink(missing_ok=True)
-        with partial.open("x", encoding="utf-8") as file:
-            file.write(text)
-            if synced:
-                file.flush()
-                os.fsync(file.fileno())
+        yield partial
         partial.replace(path)
         if synced:
             sync_folder(path.parent)
     except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    finally:
         with suppress(OSError):  # a disk may have become read only
             partial.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
 def sync_folder(path: Path) -> None:
