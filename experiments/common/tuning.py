@@ -45,10 +45,6 @@ class Grid:
         """Whether all trials are there: a rate is chosen, or none trains."""
         return _best(self.tried(error), error) is not None
 
-    def is_lost(self, error: ErrorAt) -> bool:
-        """Whether all trials are there and none of them has an error: no rate trains."""
-        return self.is_done(error) and self.chosen(error) is None
-
     def is_at_end(self, error: ErrorAt) -> bool:
         """Whether the chosen rate is the least or the largest that was tried."""
         rates = self.tried(error)

@@ -43,9 +43,8 @@ def test_a_grid_grows_until_the_error_rises_on_both_sides_or_it_may_no_more(best
 def test_nothing_is_chosen_before_all_trials_are_there_or_where_none_has_an_error():
     assert GRID.chosen(lambda rate: None if rate == 0.4 else 1.0) is None
     assert GRID.chosen(lambda rate: math.nan) is None
-    assert GRID.is_lost(lambda rate: math.nan)
-    assert not GRID.is_lost(lambda rate: None if rate == 0.4 else math.nan)
-    assert not GRID.is_lost({0.1: math.nan, 0.2: 0.3, 0.4: math.inf}.get)
+    assert GRID.is_done(lambda rate: math.nan)
+    assert not GRID.is_done(lambda rate: None if rate == 0.4 else math.nan)
     assert GRID.chosen({0.1: math.nan, 0.2: 0.3, 0.4: math.inf}.get) == 0.2
     assert GRID.chosen({0.05: 0.5, 0.1: 0.3, 0.2: 0.3, 0.4: 0.4}.get) == 0.1
 
