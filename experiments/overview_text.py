@@ -213,8 +213,6 @@ UNFINISHED = """\
 - a second corpus of language; interventions on noise at a second rate of Fashion-MNIST
 - more seeds for SSGD\\*, and its survival over rates; the rivals' trials on seeds of their own;
   stragglers with spread
-- lines between learners and contours through them:
-  [the tool](../docs/running.md#the-loss-landscape) is there, no study has used it
 """
 
 WALL = """\

@@ -16,12 +16,12 @@ from rich.console import Console
 from experiments.common.command import Options, guarded
 from experiments.common.figures import save
 from experiments.common.scale import Scale
-from experiments.flatness import rows
+from experiments.flatness import contours, pictures, rows
 from experiments.flatness.groups import Measured
-from experiments.flatness.pictures import flatness
 from experiments.flatness.plan import STUDY, runs
-from experiments.flatness.size import Size, study
+from experiments.flatness.size import study
 from gossip.landscape.command import landscape
+from gossip.landscape.measure import Settings
 from gossip.runs import sweep
 from gossip.storage.names import CHECKPOINTS
 from topologies.terminal import lossy_output
@@ -44,11 +44,15 @@ def run(scale: Scale, *, jobs: int) -> None:
         some = {name: config for name, config in wanted.items() if config.seed == seed}
         sweep.run_all(some, folder, jobs=jobs)
         for name in some:
-            measure(folder / name, size)
+            measure(folder / name, size.settings, size.levels)
+    some = contours.missing(size, contours.read(scale))
+    sweep.run_all(some, folder, jobs=jobs)
+    for name in some:
+        measure(folder / name, size.shown_settings, (size.shown_level,))
 
 
-def measure(folder: Path, size: Size) -> None:
-    """Measure a run at the levels of the loss, and remove its checkpoints.
+def measure(folder: Path, settings: Settings, levels: tuple[float, ...]) -> None:
+    """Measure a run at levels of the loss, and remove its checkpoints.
 
     They are put aside in one step: a run of which some are gone would be measured later than it
     came to a level.
@@ -57,20 +61,22 @@ def measure(folder: Path, size: Size) -> None:
     if (folder / CHECKPOINTS).exists():
         torch.set_num_threads(1)
         quiet = Console(file=io.StringIO())
-        landscape([folder], size.settings, at_loss=size.levels, console=quiet)
+        landscape([folder], settings, at_loss=levels, console=quiet)
         (folder / CHECKPOINTS).rename(measured)
     if measured.exists():
         shutil.rmtree(measured)
 
 
 def publish(scale: Scale) -> None:
-    """Write table and picture of the finished runs, if there are any."""
-    found = rows.load(scale)
-    if not found:
-        return
-    rows.write(found, scale.results)
-    made = Measured(study(scale), tuple(found))
-    save(flatness(made), scale.results / "flatness.png")
+    """Write tables and pictures of the finished runs, if there are any."""
+    if found := rows.load(scale):
+        rows.write(found, scale.results)
+        made = Measured(study(scale), tuple(found))
+        save(pictures.flatness(made), scale.results / "flatness.png")
+    if places := contours.load(scale):
+        contours.write(places, scale.results)
+        picture = pictures.contours(places, study(scale))
+        save(picture, scale.results / "flatness_contours.png")
 
 
 @lossy_output()

@@ -8,6 +8,7 @@ from statistics import fmean
 from experiments.common import claims
 from experiments.common.markdown import markdown, mean, not_run_yet, page, provenance
 from experiments.common.scale import Scale
+from experiments.flatness import contours
 from experiments.flatness.claims import CONTROLS, OF_RATES
 from experiments.flatness.groups import MISSING, UNEVEN, Measured
 from experiments.flatness.plan import ARMS
@@ -45,7 +46,16 @@ model, and of these conditions have those on runs and numbers.
 
 Commands: `python -m experiments.flatness` makes the runs, in `runs/experiments/flatness`, measures
 them, and goes on where it was stopped; `python -m experiments.publish` makes this page, its table
-and its picture. A row for each level of each run: [flatness.csv](results/flatness.csv).
+and its pictures. A row for each level of each run: [flatness.csv](results/flatness.csv).
+"""
+
+PICTURED = """\
+![Contours of the loss](results/flatness_contours.png)
+
+The loss about one run of each kind at a training loss of {level:g} (seed {seed}, the first judged):
+for the eye, no verdict is from it. All lines are at the same levels, a factor of √2 apart. Left and
+middle: two random directions, the same for all, each filter as long as that of the mean model.
+Right: the plane through the mean model that is closest to all learners.
 """
 
 
@@ -81,6 +91,8 @@ def text(scale: Scale) -> str:
         not_run_yet(missing(made)),
         "![DPSGD over SSGD at equal loss](results/flatness.png)\n" if made.rows else "",
     ]
+    if contours.read(scale):
+        parts.append(PICTURED.format(level=size.shown_level, seed=size.seeds[0]))
     titles = markdown(["is it so that ...?", "criterion", "loss: measured", "holds"], [])
     for cell, of_rate in zip(size.cells, OF_RATES, strict=True):
         parts += [

@@ -1,11 +1,14 @@
-"""Figure of the study, drawn from its committed table."""
+"""Figures of the study, drawn from its committed tables."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from experiments.common.figures import GREY, new_figure
+from experiments.flatness.contours import Contours
 from experiments.flatness.groups import Measured
-from experiments.flatness.plan import ARMS, SSGD
-from experiments.flatness.size import Cell
+from experiments.flatness.plan import ARMS, SHOWN, SSGD, shown_key
+from experiments.flatness.size import Cell, Size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,3 +72,40 @@ def _ratios(
         ms=4,
         label=f"{ARMS[arm].label}, α = {cell.alpha:g}",
     )
+
+
+LINES = 2.0 ** np.arange(-2, 5, 0.5)
+"""Levels of the loss that a line is drawn at, over the level that the runs are shown at."""
+RANDOM, THROUGH = "filter-normalised", "through the learners"
+UNITS = {RANDOM: "multiples of the filters' norms", THROUGH: "units of the weights"}
+
+
+def contours(found: Contours, size: Size) -> "Figure":
+    """A row for each rate, a column for each plane; all lines are at the same levels."""
+    columns = [(arm, RANDOM) for arm in SHOWN] + [(SHOWN[-1], THROUGH)]
+    with new_figure(4.2 * len(columns), 4.2 * len(size.cells)) as figure:
+        panels = figure.subplots(len(size.cells), len(columns), squeeze=False)
+        for row, cell in zip(panels, size.cells, strict=True):
+            for axes, (arm, kind) in zip(row, columns, strict=True):
+                of_run = found.get(shown_key(cell, arm), {}).get("contours", {})
+                if kind in of_run:
+                    _contour(axes, kind, of_run[kind], size.shown_level)
+                else:
+                    axes.text(0.5, 0.5, "not there", ha="center", transform=axes.transAxes)
+                axes.set_title(f"{ARMS[arm].label}, α = {cell.alpha:g}", fontsize="medium")
+        handles, labels = panels[0][-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _contour(axes: "Axes", kind: str, contour: dict[str, Any], level: float) -> None:
+    axis, levels = contour["axis"], level * LINES
+    loss = np.array(contour["loss"], dtype=float)  # null, what is not finite, becomes NaN
+    drawn = axes.contour(axis, axis, loss, levels=levels, cmap="viridis", linewidths=0.9)
+    axes.clabel(drawn, levels[::2], fontsize="x-small", fmt="%.3g")
+    if kind == THROUGH:
+        places = np.array(contour["learners"]).T
+        axes.plot(*places, "o", color="C3", ms=5, mfc="white", label="learners")
+    axes.plot(0, 0, "+", color="black", ms=8, label="their mean")
+    axes.set_xlabel(f"{kind}, {UNITS[kind]}")
+    axes.set_aspect("equal")

@@ -24,6 +24,8 @@ ARMS = {
     "ring": Arm("DPSGD, ring", topology="ring"),
 }
 """By name; SSGD is what the others are compared with."""
+SHOWN = (SSGD, "complete")
+"""Arms whose contours are shown."""
 
 
 def key(cell: Cell, arm: str, seed: int) -> str:
@@ -39,6 +41,20 @@ def runs(size: Size) -> dict[str, Config]:
         for cell in size.cells
         for arm in ARMS
     }
+
+
+def shown(size: Size) -> dict[str, Config]:
+    """Runs of the first seed made again, for their contours: a picture of what is judged."""
+    return {
+        shown_key(cell, arm): config(cell, arm, size.seeds[0], size)
+        for cell in size.cells
+        for arm in SHOWN
+    }
+
+
+def shown_key(cell: Cell, arm: str) -> str:
+    """The name of such a run."""
+    return f"contours-{cell.name}-{arm}"
 
 
 def config(cell: Cell, arm: str, seed: int, size: Size) -> Config:

@@ -6,6 +6,7 @@ from experiments.common.scale import Scale
 from gossip.landscape.measure import Settings
 
 ALL_SAMPLES = Settings(samples=5_000, grid=7, contours=False)
+CONTOURS = Settings(samples=5_000, draws=2)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class Size:
     """What is measured there: all training samples, and lines."""
     seeds: tuple[int, ...] = tuple(range(400, 410))
     """Fresh ones, in no other study; rates and lengths were chosen on seeds 0 to 2."""
+    shown_level: float = 0.3
+    """Where they are shown: a loss that SSGD comes to at the large rate as well."""
+    shown_settings: Settings = CONTOURS
 
 
 FULL = Size()
@@ -53,6 +57,8 @@ SMOKE = Size(
     levels=(2.29, 1.0),
     settings=Settings(samples=64, draws=2, grid=7, contours=False),
     seeds=(400,),
+    shown_level=2.29,
+    shown_settings=Settings(samples=64, draws=2, grid=5),
 )
 
 

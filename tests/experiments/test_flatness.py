@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from experiments.common.scale import smoke
-from experiments.flatness import claims, command, page, rows
+from experiments.flatness import claims, command, contours, page, rows
 from experiments.flatness.groups import Measured
-from experiments.flatness.plan import ARMS, SSGD, key, runs
+from experiments.flatness.plan import ARMS, SSGD, key, runs, shown
 from experiments.flatness.rows import Row, rises, row_key
 from experiments.flatness.size import FULL, SMOKE
 from gossip.config import Config
@@ -138,6 +138,17 @@ def test_the_rise_beyond_and_behind_the_learners_is_read_from_their_lines() -> N
     assert all(map(math.isnan, rises({"numbers": {"loss": 1.0}, "lines": {}})))
 
 
+def test_the_contours_shown_are_of_runs_that_are_judged(tmp_path: Path) -> None:
+    judged = runs(FULL)
+    assert all(config in judged.values() for config in shown(FULL).values())
+    assert not shown(FULL).keys() & judged.keys()
+    first, *others = shown(FULL)
+    found = {first: {"step": 3, "contours": {}}}
+    contours.write(found, smoke(tmp_path).results)
+    assert contours.read(smoke(tmp_path)) == found
+    assert list(contours.missing(FULL, found)) == others
+
+
 def test_a_run_is_measured_once_if_it_is_interrupted_while_its_checkpoints_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,8 +158,8 @@ def test_a_run_is_measured_once_if_it_is_interrupted_while_its_checkpoints_go(
     with monkeypatch.context() as patch:
         patch.setattr(command.shutil, "rmtree", lambda path: (path / "step-1").rmdir() or 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            command.measure(tmp_path, FULL)
-    command.measure(tmp_path, FULL)
+            command.measure(tmp_path, FULL.settings, FULL.levels)
+    command.measure(tmp_path, FULL.settings, FULL.levels)
     assert (times, list(tmp_path.iterdir())) == ([1], [])
 
 
@@ -168,5 +179,10 @@ def test_all_runs_are_made_measured_and_shown(tmp_path: Path) -> None:
         assert (row.consensus_distance > 0) == (row.arm != SSGD) == math.isfinite(row.beyond)
     assert not list(scale.runs.rglob("checkpoint"))
     assert (scale.results / "flatness.png").stat().st_size > 1000
+    places = contours.read(scale)
+    assert list(places) == list(shown(SMOKE))
+    assert places == contours.load(scale)
+    assert all(run["step"] >= 0 for run in places.values())
+    assert (scale.results / "flatness_contours.png").stat().st_size > 1000
     assert "Not run yet" not in page.path(scale).read_text(encoding="utf-8")
     assert_table_is_enough(tmp_path, rows.TABLE, command.main, command.publish)
