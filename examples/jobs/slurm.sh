@@ -18,6 +18,8 @@
 set -u
 export RUN="${RUN:-runs/slurm-$SLURM_JOB_ID}"
 export OMP_NUM_THREADS="${SLURM_CPUS_PER_TASK:-1}"
+# From Slurm 22.05 on srun binds a task to one core unless it is told of sbatch's number itself.
+export SRUN_CPUS_PER_TASK="$OMP_NUM_THREADS"
 srun --mpi="${MPI:-none}" examples/jobs/run.sh --learners 16 --checkpoint-every 500 "$@"
 code=$?
 case "$code" in

@@ -16,7 +16,16 @@ from gossip import algorithms, data
 from gossip.compare import methods, result
 from gossip.compare.comparison import Comparison
 from gossip.compare.options import PLACES, SHARED
-from gossip.config import Averaging, Config, Monitoring, from_tables, load, presets, to_tables
+from gossip.config import (
+    Averaging,
+    Config,
+    Monitoring,
+    from_tables,
+    load,
+    presets,
+    refuse_script,
+    to_tables,
+)
 from gossip.config.places import absolute
 from gossip.config.presets import PRESETS
 from gossip.config.reliability import Reliability
@@ -198,6 +207,7 @@ def comparison_of(command: Command, given: frozenset[str]) -> Comparison:
 
 def _from_file(path: Path, flags: set[str]) -> tuple[Common, set[str]]:
     """A config file over the defaults of a comparison, and the options that it says."""
+    refuse_script(path)
     config = load(path, flags)  # refuses what is wrong in it, and code that it names
     tables = read_toml(path)
     said = {key for key, value in tables.items() if not isinstance(value, dict)}

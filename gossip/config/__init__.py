@@ -4,7 +4,7 @@ from gossip.config.compute import Compute
 from gossip.config.damping import BatchGrowth
 from gossip.config.rate import Rate
 from gossip.config.reliability import Reliability
-from gossip.config.toml import from_tables, load, to_tables
+from gossip.config.toml import from_tables, load, refuse_script, to_tables
 from gossip.config.tree import (
     BATCH_NORMS,
     WIRES,
@@ -29,5 +29,6 @@ __all__ = [
     "Reliability",
     "from_tables",
     "load",
+    "refuse_script",
     "to_tables",
 ]

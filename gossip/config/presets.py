@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gossip.config import Config, from_tables, load, to_tables
+from gossip.config import Config, from_tables, load, refuse_script, to_tables
 from gossip.config.places import from_copy
 from gossip.errors import UserError, lookup
 from gossip.storage import folder as run_folder
@@ -157,7 +157,7 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
     nothing of a preset. For --resume it is the config of the run.
 
     Raises:
-        UserError: an unknown preset, or a config file that cannot be run.
+        UserError: an unknown preset, or a config file that cannot be run, as of a script's run.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", type=Path)
@@ -170,10 +170,13 @@ def starting_point(argv: Sequence[str]) -> tuple[Path | None, str | None, Config
             raise UserError(
                 f"--resume {known.resume}: no run there, as there is no {run_folder.CONFIG}"
             )
+        refuse_script(known.resume / run_folder.CONFIG)
         config = from_copy(load(known.resume / run_folder.CONFIG, said), known.resume)
         if "steps" in said and "epochs" not in said:  # one thing in two units
             config = replace(config, epochs=None)
         return known.config, known.preset, config
+    if known.config:
+        refuse_script(known.config)
     config = load(known.config, said) if known.config else Config()
     if known.preset:
         config = apply(known.preset, config, said)

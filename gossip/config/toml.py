@@ -66,12 +66,7 @@ def load(path: Path, flags: Collection[str] = (), advice: str = SAY_SO) -> Confi
     Raises:
         UserError: no such file, not TOML, it names code, or as `from_tables`.
     """
-    try:
-        tables = read_toml(path)
-    except OSError as error:
-        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise UserError(f"config file {path} is not TOML: {error}") from error
+    tables = _read(path)
     for table, key in (
         ("gossip", "topology"),
         ("data", "dataset"),
@@ -89,6 +84,30 @@ def load(path: Path, flags: Collection[str] = (), advice: str = SAY_SO) -> Confi
         return from_tables(tables)
     except UserError as error:
         raise UserError(f"config file {path}: {error}") from error
+
+
+def refuse_script(path: Path) -> None:
+    """Refuse a config that `gossip.record` has left: the harness would train something else by it.
+
+    Raises:
+        UserError: it is one, or no such file, or not TOML.
+    """
+    record = _read(path).get("record")
+    if isinstance(record, dict) and record.get("script"):
+        raise UserError(
+            f"{path} is of a script's run (gossip.record), and does not say what model, data and "
+            "loop those are: start the script again, where a model that is loaded as it was goes "
+            "on with the folder"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"config file {path} is not TOML: {error}") from error
 
 
 def _refuse_unknown(tables: dict[str, Any], known: set[str], prefix: str) -> None:

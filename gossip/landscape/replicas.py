@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gossip.checkpoint import learners, newest, read, step_of
 from gossip.comm.stacked import Stacked
-from gossip.config import Compute, load
+from gossip.config import Compute, load, refuse_script
 from gossip.errors import UserError
 from gossip.landscape.surface import training_loss
 from gossip.storage.names import CHECKPOINTS, CONFIG
@@ -104,6 +104,7 @@ def _kept(folder: Path) -> list[Path]:
     """The checkpoints of a run, the newest first."""
     if not (folder / CONFIG).is_file():
         raise UserError(f"no run in {folder}: looked for {CONFIG} there")
+    refuse_script(folder / CONFIG)
     kept = newest(folder / CHECKPOINTS)
     if not kept:
         raise UserError(

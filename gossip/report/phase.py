@@ -71,7 +71,7 @@ def phase(runs: list[Run], x: str, y: str) -> PhaseDiagram:
     columns = [[run.setting(name) for run in runs] for name in names]
     for name, column in zip(names, columns, strict=True):
         if None in column:
-            others = settings_that_differ(runs)
+            others = [other for other in settings_that_differ(runs) if other != name]
             raise UserError(
                 f"run {runs[column.index(None)].folder} has no setting {name!r}"
                 f"{suggestion(name, others)}; the runs differ in {', '.join(others) or 'none'}"

@@ -157,13 +157,20 @@ def _interrupted(table: pa.Table) -> dict[str, Any]:
 
 
 def _differing(settings: list[dict[str, Any]]) -> list[str]:
-    """The settings that are not the same in all, the algorithm first."""
+    """The settings that are not the same in all, the algorithm first.
+
+    What a script's run does not say of itself, which is most, is no difference.
+    """
+
+    def values(key: str) -> set[str]:
+        known = (s for s in settings if key in s or not s.get("record.script"))
+        return {as_written(s.get(key)) for s in known}
+
     keys = dict.fromkeys(key for s in settings for key in s)
     differing = [
         key
         for key in keys
-        if not set(key.split(".")) & set(_NOT_A_SETTING)
-        and any(as_written(s.get(key)) != as_written(settings[0].get(key)) for s in settings)
+        if not set(key.split(".")) & set(_NOT_A_SETTING) and len(values(key)) > 1
     ]
     return sorted(differing, key=lambda key: key.split(".")[-1] != "algorithm")
 

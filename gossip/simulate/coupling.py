@@ -164,7 +164,10 @@ def reachable(runs: Sequence[Run]) -> float:
         if run.verdict != "diverged" and np.isfinite(errors := run.column("test_error")).any()
     ]
     if not best:
-        raise UserError("no run has a test error: make runs with --monitor, or say no --target")
+        raise UserError(
+            "no run has a test error to take a target from: a script tells it by "
+            "recording.note(test_error=...); with --target ERROR seconds a step are told without"
+        )
     return max(best)
 
 

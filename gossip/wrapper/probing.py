@@ -109,13 +109,18 @@ class Replay:
         """The loss of a batch.
 
         Raises:
-            UserError: it is not one number.
+            UserError: it is not one number, or has no gradient.
         """
         loss = self._loss(self._module, batch)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             kind = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise UserError(
                 f"loss(module, batch) gave {kind}: give the mean loss of the batch, one number"
+            )
+        if not loss.requires_grad:
+            raise UserError(
+                "loss(module, batch) gave a number that depends on no weight: compute it by the "
+                "module that it is given, without .detach() or torch.no_grad()"
             )
         return loss
 

@@ -165,12 +165,14 @@ class Recording:
 
         Local; the next row of the trace has the means over those learners that told. Of train_loss
         it has the mean over the steps since the last row; of others the newest.
+
+        Raises:
+            UserError: there is no such value to note, or it is not one number.
         """
         for name, value in values.items():
             one_of(NOTED, name, "value to note")
-            said = value.detach().double().item() if isinstance(value, Tensor) else float(value)
             kept = self._noted.setdefault(name, []) if name == "train_loss" else []
-            self._noted[name] = [*kept, said]
+            self._noted[name] = [*kept, _number(name, value)]
 
     def _start(self) -> None:
         """On process 0: the folder, its lock, config and trace."""
@@ -287,3 +289,11 @@ def _check(every: int, log: Sequence[str], watch: Watch | None) -> None:
         one_of(TRACKERS, name, "tracker")
     if watch is not None:
         raise UserError("the model is being recorded already: leave that block first")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value.detach().double().reshape(()) if isinstance(value, Tensor) else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = list(value.shape) if isinstance(value, Tensor) else repr(value)
+        raise UserError(f"note({name}=...) of {kind}: give one number") from error

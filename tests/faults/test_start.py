@@ -86,6 +86,14 @@ def test_a_foreign_mpirun_is_an_error(names):
     assert "mpi4py uses" in line
 
 
+def test_an_srun_that_speaks_another_pmi_is_told_of_srun():
+    pytest.importorskip("mpi4py")
+    environment = dict(zip(launchers.SLURM, ("0", "4", "4", "0"), strict=True))
+    line = last_line(CONNECT.format(backend="auto", n=4), **environment, PMI_JOBID="2.1")
+    assert "srun started 4 processes, but MPI sees 1" in line
+    assert "--mpi=none" in line
+
+
 def mpi_version() -> str:
     """The library's version, asked in a process of its own: this one stays without MPI."""
     code = "from mpi4py import MPI; print(MPI.Get_library_version())"

@@ -120,7 +120,7 @@ RECORDED = {
     "mpirun of Open MPI": Recorded(_OPEN_MPI, Launched(1, 2, 2, 1), by_mpi=True),
     "the script of sbatch": Recorded(_SBATCH, None, by_mpi=False),
     "srun": Recorded(_SRUN, Launched(1, 2, 2, 1), by_mpi=False),
-    "srun --mpi=pmi2": Recorded(_SRUN | _SRUN_PMI2, Launched(1, 2, None, None), by_mpi=True),
+    "srun --mpi=pmi2": Recorded(_SRUN | _SRUN_PMI2, Launched(1, 2, 2, 1), by_mpi=True),
     "srun on two nodes": Recorded(_SRUN_NODES, Launched(9, 16, None, 1), by_mpi=False),
     "mpirun of MPICH in sbatch": Recorded(_SBATCH | _MPICH, Launched(1, 2, 2, 1), by_mpi=True),
     "torchrun by srun": Recorded(_SRUN | _TORCHRUN, Launched(1, 2, 2, 1), by_mpi=False),

@@ -76,6 +76,13 @@ def test_more_values_than_a_picture_has_room_for_are_refused(sweep):
         phase(many, "lr", "topology")
 
 
+def test_a_run_without_a_setting_is_not_asked_whether_it_means_that_setting(sweep):
+    (run, *others) = load_runs([sweep])
+    bare = {key: value for key, value in run.config.items() if key != "rate"}
+    with pytest.raises(UserError, match="has no setting 'lr'; the runs differ in"):
+        phase([replace(run, config=bare), *others], "lr", "topology")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -78,6 +78,15 @@ class TestLabels:
         changes = [{"topology_options": ["links=2"]}, {"topology_options": []}]
         assert self.labels(tmp_path, *changes) == ["links=2", "DPSGD"]
 
+    def test_a_script_differs_only_in_what_it_says_of_itself(self, tmp_path):
+        for k, lr in enumerate((0.1, 0.2)):
+            made_up.run(tmp_path / f"r{k}", made=[], tables=made_up.config(lr=lr))
+        own = {"algorithm": "dpsgd", "topology": "ring", "learners": 4}
+        tables = {"gossip": own, "record": {"script": True}}
+        made_up.run(tmp_path / "script", made=[], tables=tables)
+        labels = [run.label for run in load_runs([tmp_path])]
+        assert labels == ["learners 16, lr 0.1", "learners 16, lr 0.2", "learners 4"]
+
     def test_are_unique_whatever_the_folders_are_called(self, tmp_path):
         for study in "ab":
             made_up.run(tmp_path / study / "run", made=[], tables={})

@@ -77,6 +77,17 @@ def test_a_run_without_timing_is_answered_in_one_sentence(tmp_path, capsys):
     assert said.count("\n") == 1
 
 
+def test_a_run_without_an_error_is_timed_as_its_refusal_says(tmp_path, capsys):
+    rows = [{"step": t, "train_loss": 1.0} for t in range(3)]
+    outcome = made_up.summary(parameters=10, learners=16, test_error=None)
+    folder = made_up.run(tmp_path / "A", tables=TABLES, made=rows, outcome=outcome)
+    words = [str(folder), "--compute", "0.001"]
+    assert command.main(words) == 2
+    assert "with --target ERROR" in capsys.readouterr().err
+    assert command.main([*words, "--target", "0.1"]) == 0
+    assert "s/step" in capsys.readouterr().out
+
+
 def test_a_run_without_rows_is_answered_in_one_sentence(tmp_path, capsys):
     empty = made_up.run(tmp_path / "empty", tables=TABLES, made=[])
     assert command.main([str(empty)]) == 2

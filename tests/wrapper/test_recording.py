@@ -353,6 +353,28 @@ def test_what_does_not_fit_is_refused(options, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda module, batch: loss(module, batch).detach(), "depends on no weight"),
+        (lambda module, batch: (loss(module, batch), 0), "gave tuple"),
+        (lambda module, batch: loss(module, batch).expand(2), r"gave \[2\]"),
+    ],
+)
+def test_a_loss_that_is_none_is_refused_when_it_is_measured(function, message, tmp_path):
+    options = {"probe": [batch(0), batch(1)], "loss": function}
+    with pytest.raises(UserError, match=message):
+        walked(odd_models.Net((8, 8), 3), sgd, tmp_path / "run", **options)
+
+
+@pytest.mark.parametrize("value", [None, "a", torch.ones(2), [1.0]])
+def test_what_is_noted_is_one_number(value, tmp_path):
+    recording = gossip.record(gossip.Gossip(odd_models.Net((8, 8), 3)), tmp_path / "run")
+    recording.note(train_loss=torch.ones(1, requires_grad=True), test_error=np.float32(0.5))
+    with pytest.raises(UserError, match=r"note\(test_error=...\) of .*: give one number"):
+        recording.note(test_error=value)
+
+
 def test_a_folder_in_use_and_a_plain_module_are_refused(tmp_path):
     folder.write_text(tmp_path / "other.txt", "")
     model = gossip.Gossip(odd_models.Net((8, 8), 3))

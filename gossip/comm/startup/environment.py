@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gossip_sgd
 from gossip.comm.startup import asked
 from gossip.comm.startup.inherited import flush
-from gossip.comm.startup.launchers import contradiction, from_environment, launched
+from gossip.comm.startup.launchers import by_srun, contradiction, from_environment, launched
 from gossip.errors import UserError
 
 if TYPE_CHECKING:
@@ -118,6 +118,12 @@ def start_mpi() -> Any:
         ) from error
     asked.expect()  # MPI has put a handler of its own in place
     how, size = launched(), MPI.COMM_WORLD.size
+    if how and size != how.size and by_srun():
+        raise UserError(
+            f"srun started {how.size} processes, but MPI sees {size}: they meet by another PMI "
+            f"than {library(MPI)} knows, which mpi4py uses; give srun one that it does know "
+            "(srun --mpi=list), or --mpi=none, which needs no MPI"
+        )
     if how and size != how.size:
         raise UserError(
             f"mpirun started {how.size} processes, but MPI sees {size}: mpirun and mpi4py belong "

@@ -79,6 +79,12 @@ def from_environment() -> Launched | None:
     return None if by is None else _as_said(by)
 
 
+def by_srun() -> bool:
+    """Whether srun has started this process, with words for an MPI or without, and no mpirun."""
+    words = SLURM.rank in os.environ and HYDRA.local_rank not in os.environ
+    return sign() is SLURM or (sign() is HYDRA and words)
+
+
 def contradiction() -> str | None:
     """How what is said and what exists differ, in a sentence; None if all of it is the same."""
     signs = _signs()
@@ -126,6 +132,9 @@ def _written() -> list[Sign]:
 
 def _as_said(by: Sign) -> Launched:
     rank, size, local_size, local_rank = map(_number, by)
+    step_rank, step_size, *local = map(_number, SLURM)
+    if by is HYDRA and local_rank is None and (step_rank, step_size) == (rank, size):
+        local_size, local_rank = local  # srun --mpi=pmi2 leaves these words to Slurm's own
     assert rank is not None, "a sign has both"
     assert size is not None, "a sign has both"
     return Launched(rank, size, local_size, local_rank)
