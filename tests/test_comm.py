@@ -13,6 +13,7 @@ from gossip.comm.base import messages as per_learner
 from gossip.comm.by_identity import ByIdentity
 from gossip.comm.product import product
 from gossip.comm.stacked import Stacked
+from gossip.comm.transports.blocks import Blocks
 from tests.problems import complete, ring
 
 
@@ -101,3 +102,35 @@ def test_rows_are_rounded_for_others_alone(wire):
     assert comm.traffic.bytes_sent_per_learner == 2 * 40 * wire.itemsize
     alone = csr_array(np.eye(6))
     assert torch.equal(comm.start_mix(x, alone)(), x)
+
+
+class Recorded(Blocks):
+    """Process 0 of two, in each of which there is the same; keeps what its messages arrive in."""
+
+    backend = "recorded"
+
+    def __init__(self):
+        super().__init__(2, 0, 2)
+        self.arrivals = []
+
+    def share(self, value):
+        return [value, value]
+
+    def _staged(self, x):
+        return x
+
+    def _exchange(self, plan, rows, arrivals):
+        self.arrivals.append(arrivals)
+        return lambda: arrivals.copy_(rows)
+
+    def _start_adding(self, total):
+        return lambda: None
+
+
+def test_rows_of_a_module_on_several_devices_arrive_where_they_are_mixed():
+    comm, devices = Recorded(), ("cpu", "meta", "cpu")
+    for device in devices:
+        mixed = comm.start_mix(torch.ones(1, 7, device=device), complete(2))()
+        assert mixed.device.type == device
+    assert tuple(arrivals.device.type for arrivals in comm.arrivals) == devices
+    assert comm.arrivals[0].data_ptr() == comm.arrivals[2].data_ptr()  # used again all the same

@@ -37,8 +37,9 @@ class Processes:
         self._study, self._learners, self._pause_wanted = study, learners, pause_wanted
         # The weights themselves, or the host's copy of those of a GPU.
         self._row = learners.x.cpu()
-        self._exchange = PairwiseRow(self._row)
-        self._counter = Counter()
+        with self._waiting("all processes to begin"):
+            self._exchange = PairwiseRow(self._row)
+            self._counter = Counter()
         self._total = 0
         self._patience = PATIENCE_SECONDS
         self._sent_before = 0
@@ -50,7 +51,8 @@ class Processes:
     def __exit__(self, kind: object, *exception: object) -> None:
         self._exchange.close()
         if kind is None:
-            self._counter.free()
+            with self._waiting("all processes to end"):
+                self._counter.free()
 
     def advance(self, total: int) -> int:
         """Go on until `total` gradients have been applied by all, or some process wants a pause.
@@ -81,11 +83,16 @@ class Processes:
         """Gradient after gradient, at least one, until a pause is due."""
         while True:
             self._gradient()
-            if self._counter.add(1) >= total:
+            if self._count(1) >= total:
                 return
             if self._pause_wanted() or self._learners.failed:
-                self._counter.add(PAUSE)
+                self._count(PAUSE)
                 return
+
+    def _count(self, amount: int) -> int:
+        """The counter with this amount added; from another host, process 0 has to be awake."""
+        with self._waiting("the count of gradients (process 0)"):
+            return self._counter.add(amount)
 
     def _gradient(self) -> None:
         """One gradient, with an averaging while it is computed."""

@@ -20,9 +20,11 @@ from gossip.storage.glance import (
 from gossip.storage.names import CONFIG
 
 CRASHES = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
-LOST = {os.EX_TEMPFAIL, *CRASHES, *(128 + crash for crash in CRASHES)}
+LOST = {os.EX_TEMPFAIL, *CRASHES, *(128 + crash for crash in CRASHES), signal.SIGTERM}
 """What mpirun exits with after a process has died (MPICH's: the signal, Open MPI's: 128 more), or
-could not be reached. Not here: 1, an exception; 2, a mistake; those of Ctrl-C and SIGTERM."""
+could not be reached. SIGTERM is what MPICH's ends the others with and gives in place of SIGABRT and
+SIGBUS now and then; a process that is asked to end by it gives 128 more. Not here: that; 1, an
+exception; 2, a mistake; that of Ctrl-C."""
 
 ASYNCHRONOUS = "ad-psgd"
 """The algorithm that does not run on any number of processes."""

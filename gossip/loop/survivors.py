@@ -13,11 +13,9 @@ from gossip.checkpoint import Snapshot
 from gossip.comm.base import Communicator
 from gossip.comm.shutdown.stop import GoingOn
 from gossip.errors import UserError
+from gossip.loop.run_state import PENDING
 from gossip.study import Study
 from gossip.study.parts import topology
-
-DROPPED = ("losses", "skipped")
-"""Rows of a snapshot that lose their meaning: learners may be at different steps."""
 
 
 class LostProcessError(Exception):
@@ -121,7 +119,8 @@ def without_the_lost(study: Study, lost: Snapshot, comm: Communicator) -> tuple[
         sampler=study.sampler.without(comm.hosted, comm.n, step),
         topology=rebuilt,
     )
-    rows = {name: row for name, row in lost.rows.items() if name not in DROPPED}
+    # Of steps without a row of the trace nothing is told: learners may be at different ones.
+    rows = {name: row for name, row in lost.rows.items() if name not in PENDING}
     progress = step / study.rule.most_steps
     facts = {**facts, "progress": progress, "lost_at": [*facts.get("lost_at", []), [step, comm.n]]}
     return smaller, replace(lost, step=step, rows=rows, facts=facts)

@@ -77,7 +77,8 @@ class Recorder:
             if self._study.config.monitoring.single_learners:
                 columns = (*columns, *LEARNERS)
             if self._study.config.monitoring.step_times:
-                columns = (*columns, *step_times.columns(self._study.comm.n))
+                # Of all that began: of those that are lost the trace has what they took before.
+                columns = (*columns, *step_times.columns(self._study.config.gossip.learners))
             if self._study.config.damping.samples_per_worker:
                 columns = (*columns, workers.COLUMN)
             self._open((*columns, *self._columns))

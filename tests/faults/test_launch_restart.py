@@ -14,11 +14,12 @@ from gossip.launch import restart
 from gossip.launch.restart import Try
 from gossip.storage import glance
 from gossip.storage.names import step_folder
-from tests.faults.jobs import NEED_MPI, START_SECONDS
+from tests.faults.jobs import CRASHED, NEED_MPI, START_SECONDS
 from tests.machine import patience
 
 LOST = [os.EX_TEMPFAIL, 9, 137, signal.SIGSEGV, 139, signal.SIGBUS, 135, signal.SIGABRT, 134]
-ENDED = [0, 1, 2, 3, 15, 130, 143, -9]
+LOST = sorted({*LOST, *CRASHED})
+ENDED = [0, 1, 2, 3, 130, 143, -9, -15]
 ASKED = ["--on-failure", "continue"]
 
 

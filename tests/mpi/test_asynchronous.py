@@ -107,6 +107,23 @@ def test_a_mistake_in_the_serving_thread_is_raised_in_the_main_thread(monkeypatc
     pairwise.close()
 
 
+def test_the_time_out_knows_who_waits_for_the_counter(monkeypatch):
+    """From another host an addition is no sooner done than process 0 is awake."""
+    comm, waits = Mpi(SIZE), set()
+
+    def noted(name, function):
+        def call(self, *args):
+            waits.add((name, comm.waiting.now is not None))
+            return function(self, *args)
+
+        return call
+
+    for name in ("add", "set", "free"):
+        monkeypatch.setattr(Counter, name, noted(name, getattr(Counter, name)))
+    walk(study(config(SIZE, steps=4, every=2), comm))
+    assert waits == {("add", True), ("set", True), ("free", True)}
+
+
 @pytest.mark.parametrize("topology", ["complete", "ring", "one-peer-exponential"])
 def test_without_a_rate_the_mean_stays_and_all_learners_come_to_it(topology):
     gossip = Averaging(learners=SIZE, topology=topology)

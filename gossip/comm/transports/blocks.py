@@ -277,9 +277,11 @@ class Blocks(ABC):
 
     def _arrivals(self, plan: MessagePlan, rows: Tensor) -> Tensor:
         """Memory for the far rows; as many live as mixes were in flight at once."""
-        shape = (len(plan.far), *rows.shape[1:])
+        shape, like = (len(plan.far), *rows.shape[1:]), (rows.dtype, rows.device)
         fitting = (
-            i for i, a in enumerate(self._idle) if a.shape == shape and a.dtype == rows.dtype
+            i
+            for i, kept in enumerate(self._idle)
+            if kept.shape == shape and (kept.dtype, kept.device) == like
         )
         found = next(fitting, None)
         return rows.new_empty(shape) if found is None else self._idle.pop(found)
