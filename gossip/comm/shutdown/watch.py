@@ -98,7 +98,8 @@ def watch(
         ended(index)
     while any(index >= 0 for index in pidfds.values()):
         # epoll gives events in the order in which they happened: the first one is the culprit
-        for fd, _ in epoll.poll(min(deadline - time.monotonic(), 3600.0)):
+        # ... and below 0 it would wait for ever: a deadline may have passed while we did not run
+        for fd, _ in epoll.poll(min(max(deadline - time.monotonic(), 0.1), 3600.0)):
             epoll.unregister(fd)
             ended(pipes[fd] if fd in pipes else pidfds.pop(fd))
         if (folder / GOES_ON).exists():  # they have a watcher of their own
