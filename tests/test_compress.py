@@ -281,6 +281,14 @@ def test_two_bits_keep_the_mean_of_every_block():
     assert all(len(block.unique()) <= 4 for block in c.reshape(9, 32))
 
 
+def test_two_bits_part_a_block_at_multiples_of_its_deviation():
+    """Mean 0 and deviation 2: parted at -4.5, -1.5 and 1.5, each bin comes out as its mean."""
+    x = torch.tensor([[-5.0, -4, -2, -1, *[0] * 15, 1, 2, 4, 5]], dtype=torch.float64)
+    assert (float(x.mean()), float(x.std(correction=0))) == (0, 2)
+    c = compressed(operator("two-bit:23"), x, keys(1))
+    assert c[0].tolist() == pytest.approx([-5, -3, -3, *[0] * 17, *[11 / 3] * 3])
+
+
 def test_low_rank_keeps_its_share_on_average_and_all_of_a_low_rank_matrix():
     x = rows("noise")[:1]  # a matrix of 10 x 10
     off, whole = error(compressed(operator("low-rank:2"), x.expand(500, -1), keys(500)), x)
