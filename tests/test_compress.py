@@ -304,18 +304,6 @@ def test_low_rank_keeps_its_share_on_average_and_all_of_a_low_rank_matrix():
     assert off.min() >= best * (1 - 1e-12), "no rank 2 does better than the singular vectors"
 
 
-def test_error_feedback_delivers_everything_in_the_end():
-    """x_t - e_t = x_0 - sum of all steps, whatever is left out for now."""
-    made, x = operator("top-k:0.1"), rows("noise").clone()
-    e, virtual = torch.zeros_like(x), x.clone()
-    for t in range(30):
-        step = 0.1 * torch.sin(x + t)
-        p = step + e
-        q = compressed(made, p, keys(3, t))
-        e, x, virtual = p - q, x - q, virtual - step
-        torch.testing.assert_close(x - e, virtual, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
