@@ -268,17 +268,6 @@ def test_the_outer_optimizer_does_not_move_where_local_steps_end(algorithm, alon
     np.testing.assert_allclose(state.rows["anchor"], (q * c).sum() / q.sum(), atol=1e-7)
 
 
-def test_a_final_merge_gains_half_the_trace_of_curvature_and_covariance():
-    """Without any averaging, on a common Hessian: mean f(x_j) - f(mean) = tr(A Cov)/2."""
-    hessian = P.a[0].T @ P.a[0]
-    x = walk(Outer(SGD, 10**6), start=P.start())[-1]
-    apart = x - x.mean(0)
-    losses = 0.5 * ((x @ hessian) * x).sum(1)
-    merged = 0.5 * x.mean(0) @ hessian @ x.mean(0)
-    same(losses.mean() - merged, 0.5 * torch.trace(hessian @ (apart.T @ apart / 8)))
-    assert losses.mean() - merged > 0.01
-
-
 REFUSED = [
     (lambda: Outer(SGD, 0), "every=0"),
     (lambda: Streaming(SGD, 10, fragments=3), "do not divide"),
