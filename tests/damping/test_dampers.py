@@ -175,12 +175,12 @@ def test_radadamp_stays_up_to_its_first_evaluation_and_grows_by_its_formula(redu
 
 
 def test_noise_scale_is_the_ratio_of_averages_shared_by_the_learners():
-    damper = NoiseScale(initial=2, dwell=1, wait=0, theta=0.5)
+    damper = NoiseScale(initial=2, dwell=1, wait=0, theta=0.5, scale=2.0)
     noises = [None, Noise(1e3, 2.0), Noise(3e3, -0.5), Noise(math.nan, 1.0), Noise(1e3, -2.0)]
     looks = [seen(k, noise=noise, learners=4) for k, noise in enumerate(noises)]
     batches = [d.batch for d in course(damper, looks)]
     ratio = (0.25 * 1e3 + 0.5 * 3e3) / (0.25 * 2 + 0.5 * -0.5)
-    assert batches == [2, 125, ratio / 4, ratio / 4, N // 4]
+    assert batches == [2, 250, 2 * ratio / 4, 2 * ratio / 4, N // 4]
 
 
 @pytest.mark.parametrize("signal", [-9.0, 0.0, 1e-300, 1e-12])
