@@ -156,6 +156,7 @@ def test_the_loss_on_a_grid_and_on_a_line_of_a_quadratic_is_exact():
     assert grid.shape == (2, 3)
     assert grid[0, 1] == surface.loss(point(27))
     (u, v), h, w = plane.directions, surface.hessian, plane.origin
+    assert abs(float(u @ v)) < 0.7 * float(u.norm() * v.norm()), "they span a plane"
     for i, b in enumerate(ys):
         for k, a in enumerate(xs):
             step = a * u + b * v
