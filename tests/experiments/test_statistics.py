@@ -77,11 +77,12 @@ def test_strata_kept_apart_cover_their_mean_difference_and_are_narrower_where_th
     assert together.low < 0 < apart.low
 
 
-def test_one_stratum_is_newcombes_interval():
+@pytest.mark.parametrize("strata", [1, 4])
+def test_strata_that_are_alike_narrow_newcombes_interval_by_the_root_of_their_number(strata):
     pair = (14, RUNS), (3, RUNS)
-    assert statistics.stratified_difference([pair]) == pytest.approx(
-        statistics.share_difference(*pair)
-    )
+    value, low, high = statistics.share_difference(*pair)
+    ends = (value + (end - value) / math.sqrt(strata) for end in (low, high))
+    assert statistics.stratified_difference([pair] * strata) == pytest.approx((value, *ends))
 
 
 def test_twenty_runs_decide_about_half_and_not_about_a_fifth():
