@@ -252,6 +252,16 @@ def test_the_interval_of_an_auc_covers_that_of_two_normals(shift):
     assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.02)
 
 
+def test_the_interval_of_an_auc_is_the_root_of_its_equation():
+    """With Hanley and McNeil's variance, both samples taken as large as their mean size."""
+    m, n, z = 5, 3, stats.norm.ppf(0.975)
+    found, others = statistics.auc([1, 4, 5, 6, 7], [2, 3, 4.5]), (m + n) / 2 - 1
+    for end in (found.low, found.high):
+        both, shared = end / (2 - end) - end**2, 2 * end**2 / (1 + end) - end**2
+        variance = (end * (1 - end) + others * (both + shared)) / (m * n)
+        assert abs(end - found.value) == pytest.approx(z * math.sqrt(variance), abs=1e-9)
+
+
 def test_an_auc_counts_pairs_and_has_an_interval_where_all_are_told_apart():
     assert statistics.auc([1, 2, 3], [1, 2, 3]).value == 0.5
     assert statistics.auc([math.inf, 2], [2, 0]).value == (2 + 1.5) / 4
