@@ -88,6 +88,11 @@ def test_a_trace_has_the_error_of_hutchinsons_estimate():
     assert abs(found.value - eigenvalues.sum()) < 4 * found.error
 
 
+def test_an_estimate_has_the_standard_error_of_its_mean():
+    assert curvature.mean_of([1.0, 3.0]) == pytest.approx((2, 1))
+    assert math.isnan(curvature.mean_of([1.0]).error)
+
+
 def test_a_random_perturbation_raises_a_quadratic_by_half_the_weighted_trace():
     surface = Quadratic(np.linspace(-1, 6, 40))
     row, std = 10 * point(40), torch.linspace(0.01, 0.1, 40, dtype=F64)
