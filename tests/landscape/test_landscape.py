@@ -141,6 +141,9 @@ def test_filters_of_a_direction_are_as_long_as_the_weights():
 def test_three_learners_lie_in_their_plane():
     x = torch.stack([point(27, seed) for seed in range(3)])
     plane = planes.through(x)
+    first, second = plane.directions
+    assert [float(first @ first), float(second @ second)] == pytest.approx([1, 1])
+    assert float(first @ second) == pytest.approx(0, abs=1e-12)
     for row in x:
         assert torch.allclose(plane.at(*plane.place(row)), row)
     assert torch.allclose(plane.at(0, 0), x.mean(dim=0))
