@@ -230,7 +230,15 @@ def test_a_run_is_measured_drawn_and_written(folder):
         replicas.mean.float(), replicas.task.train, training_loss(replicas.task, 300).indices
     )
     assert dpsgd.numbers["loss"] == pytest.approx(scores.loss / scores.labels, rel=1e-6)
+    task, found, x = replicas.task, dpsgd.numbers, replicas.x.double()
+    test = task.evaluate(replicas.mean.float(), task.test, np.arange(len(task.test)))
+    assert found["test_error"] == test.errors / test.labels
+    square = float(x.var(dim=0, correction=0).sum())
+    assert found["consensus_distance"] == pytest.approx(math.sqrt(square))
+    ends = (replicas.x[k] for k in planes.farthest(replicas.x))
+    assert found["barrier"] == planes.barrier(training_loss(task, 300), *ends)
     contour = dpsgd.contours["through the learners"]
+    assert contour["axis"][-1] == pytest.approx(1.5 * np.abs(contour["learners"]).max())
     assert contour["loss"][1][1] == pytest.approx(dpsgd.numbers["loss"], rel=1e-6)
     line = dpsgd.lines["mean to learner 0"]
     assert line["at"][0] == -1
