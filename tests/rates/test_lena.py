@@ -155,6 +155,9 @@ def test_a_module_is_one_layer_with_the_norms_of_its_tensors_added():
     merged = (LAYERS[0]._replace(stop=8), LAYERS[2])
     expected = variances(lena(4, "clip=none", layers=merged), gradients)
     np.testing.assert_allclose(by_module, expected[:, [0, 0, 1]], rtol=1e-13)
+    inside = tuple(layer._replace(name=f"net.{layer.name}") for layer in LAYERS)
+    rule = lena(4, "granularity=module", "clip=none", layers=inside)
+    np.testing.assert_array_equal(variances(rule, gradients), by_module)
 
 
 def test_the_whole_model_is_one_layer():
