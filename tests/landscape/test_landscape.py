@@ -242,6 +242,8 @@ def test_a_run_is_measured_drawn_and_written(folder):
     assert contour["loss"][1][1] == pytest.approx(dpsgd.numbers["loss"], rel=1e-6)
     line = dpsgd.lines["mean to learner 0"]
     assert line["at"][0] == -1
+    behind = training_loss(task, 300).loss(2 * replicas.mean - x[0])
+    assert line["loss"][0] == pytest.approx(behind, rel=1e-6)
     assert len(dpsgd.lines) == 5
     assert dpsgd.numbers["lambda_max"] > dpsgd.numbers["lambda_min"]
     assert ssgd.lines == {}
