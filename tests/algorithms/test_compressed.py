@@ -155,6 +155,18 @@ def test_choco_follows_the_published_recursion():
         torch.testing.assert_close(state.x, x, rtol=1e-12, atol=1e-12)
 
 
+def test_deepsqueeze_follows_the_published_recursion():
+    w = torch.from_numpy(static("ring")(0).toarray())
+    top, keys = operator("top-k:2"), torch.zeros(8, dtype=torch.int64)
+    x, error = P.start(), torch.zeros_like(P.start())
+    algorithm = DeepSqueeze(SGD, "top-k:2", 0.3)
+    for found in weights(algorithm, P.gradient, static("ring"), P.start(), STEPS, LR):
+        stepped = x - LR * P.at(x)
+        sent = compressed(top, stepped + error, keys)
+        x, error = stepped + 0.3 * (w @ sent - sent), stepped + error - sent
+        torch.testing.assert_close(found, x, rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.parametrize("kind", [ChocoAtc, ChocoAwc, Beer, DeepSqueeze])
 def test_of_an_unbiased_operator_as_much_is_taken_as_contracts(kind):
     """Of unbiased random-k that is random-k, drawn from the same keys."""

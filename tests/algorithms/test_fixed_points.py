@@ -93,6 +93,15 @@ def test_exact_diffusion_diverges_where_its_condition_does_not_hold():
         assert not (x.abs().max() < 1e3)
 
 
+def test_of_w_is_taken_what_the_least_eigenvalue_allows_with_a_margin():
+    """Of a swap, whose eigenvalue is -1, 0.95 * 4 / (3 * 2); of one that has room, all."""
+    swap, omega = csr_array([[0.0, 1.0], [1.0, 0.0]]), 0.95 * 2 / 3
+    expected = [[1 - omega, omega], [omega, 1 - omega]]
+    np.testing.assert_allclose(D2(SGD)._mixing(swap).toarray(), expected, rtol=1e-12)
+    lazy = ring_of(0.25)(0)
+    assert D2(SGD)._mixing(lazy) is lazy
+
+
 def ring_of(a: float):
     n = 8
     ring = csr_array(

@@ -111,6 +111,22 @@ def gt(order: str):
     return walk
 
 
+def push_sum(*, tracks: bool):
+    def walk(p: Problem, w: Matrices, x: Tensor, rate) -> list[Tensor]:
+        """By numerators u and masses, of which the weights are the ratio."""
+        found, u, mass = [], x, torch.ones(p.n, 1, dtype=x.dtype)
+        y, before = torch.zeros_like(x), torch.zeros_like(x)
+        for t in range(STEPS):
+            split = dense(w(t)) / dense(w(t)).sum(0)
+            g = p.at(u / mass)
+            y, before = y + g - before if tracks else g, g
+            u, mass, y = split @ (u - rate(t) * y), split @ mass, split @ y
+            found.append(u / mass)
+        return found
+
+    return walk
+
+
 def relay_by_edges(p: Problem, w: Matrices, x: Tensor, rate) -> list[Tensor]:
     """RelaySGD with a message in a table for every directed edge."""
     n, start, walk = p.n, x, []
@@ -157,6 +173,8 @@ REFERENCES = {
     "gt-awc": (TrackingAwc(SGD), gt("awc"), ("matching", {}), falling),
     "gt-atc": (TrackingAtc(SGD), gt("atc"), ("matching", {}), falling),
     "gt-semi-atc": (TrackingSemi(SGD), gt("semi"), ("matching", {}), constant),
+    "sgp": (Sgp(SGD), push_sum(tracks=False), ("random-directed", {}), falling),
+    "push-diging": (PushDiging(SGD), push_sum(tracks=True), ("random-directed", {}), falling),
     "relaysgd on a chain": (Relay(SGD), relay_by_edges, ("chain", {}), falling),
     "relaysgd on a star": (Relay(SGD), relay_by_edges, ("star", {}), falling),
     "relaysgd on a tree": (Relay(SGD), relay_by_edges, ("binary-tree", {}), constant),

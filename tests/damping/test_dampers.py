@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import fields
+from statistics import fmean
 
 import pytest
 
@@ -159,22 +160,27 @@ def test_dwell_and_wait_say_when_the_loss_is_looked_at():
     assert not GeoDamp().looks_at(0)
 
 
-def test_radadamp_stays_where_nothing_falls_and_grows_by_its_formula():
-    damper = RadaDamp(initial=10, dwell=2, wait=4, reduction="mean")
-    losses = [None, *[4.0] * 4, 2.0, 2.0]  # of updates 0 to 5, seen at 1 to 6
-    looks = [seen(k, loss=loss, gradient_square=loss) for k, loss in enumerate(losses)]
+@pytest.mark.parametrize(("reduction", "reduced"), [("min", min), ("mean", fmean)])
+def test_radadamp_stays_up_to_its_first_evaluation_and_grows_by_its_formula(reduction, reduced):
+    damper = RadaDamp(initial=100, dwell=2, wait=4, reduction=reduction)
+    losses, squares = [4.0, 8.0, 6.0, 6.0, 2.0, 3.0], [10.0, 30.0, 20.0, 20.0, 15.0, 8.0]
+    looks = [
+        seen(k, loss=loss, gradient_square=square)
+        for k, (loss, square) in enumerate(zip([None, *losses], [None, *squares], strict=True))
+    ]
     batches = [d.batch for d in course(damper, looks)]
-    average = 0.2 * 4 + 0.8 * 2
-    assert batches == [10] * 6 + [math.ceil(10 / (average / 4))]
+    # Those of updates 0 to 3 are the first values, those of 4 and 5 enter the averages.
+    left = [0.2 + 0.8 * reduced(v[4:]) / reduced(v[:4]) for v in (losses, squares)]
+    assert batches == [100] * 6 + [math.ceil(100 / fmean(left))]
 
 
 def test_noise_scale_is_the_ratio_of_averages_shared_by_the_learners():
-    damper = NoiseScale(initial=2, dwell=1, wait=0, theta=0.5)
+    damper = NoiseScale(initial=2, dwell=1, wait=0, theta=0.5, scale=2.0)
     noises = [None, Noise(1e3, 2.0), Noise(3e3, -0.5), Noise(math.nan, 1.0), Noise(1e3, -2.0)]
     looks = [seen(k, noise=noise, learners=4) for k, noise in enumerate(noises)]
     batches = [d.batch for d in course(damper, looks)]
     ratio = (0.25 * 1e3 + 0.5 * 3e3) / (0.25 * 2 + 0.5 * -0.5)
-    assert batches == [2, 125, ratio / 4, ratio / 4, N // 4]
+    assert batches == [2, 250, 2 * ratio / 4, 2 * ratio / 4, N // 4]
 
 
 @pytest.mark.parametrize("signal", [-9.0, 0.0, 1e-300, 1e-12])

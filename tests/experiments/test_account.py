@@ -67,6 +67,8 @@ def test_courses_that_share_a_trend_alone_are_uncorrelated_given_it() -> None:
     assert partial_rank_correlation(a, b) > 0.3
     assert abs(partial_rank_correlation(a, b, t)) < 0.05
     assert partial_rank_correlation(a, -a + 0.1 * b, t) < -0.8
+    bent = partial_rank_correlation(np.exp(a), b**3, np.exp(t / 100))
+    assert bent == pytest.approx(partial_rank_correlation(a, b, t), abs=1e-12), "of ranks alone"
 
 
 def test_nothing_is_correlated_with_what_is_given() -> None:

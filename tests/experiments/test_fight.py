@@ -74,6 +74,10 @@ def test_draws_without_any_alpha_50_count_for_both_ends(monkeypatch):
     monkeypatch.setattr(survival, "_halves", lambda cells, rng: halves)
     found = survival.alpha_50_difference(a, b)
     assert tuple(found) == (0.0, -math.inf, math.inf)
+    one_side = iter([halves, np.linspace(1.1, 1.3, 100)])
+    monkeypatch.setattr(survival, "_halves", lambda cells, rng: next(one_side))
+    low, high = survival.alpha_50_difference(a, b)[1:]
+    assert -0.3 < low < 0 < high == math.inf, "the first may be larger by any amount"
 
 
 def test_a_contrast_covers_the_weighted_sum_of_means():

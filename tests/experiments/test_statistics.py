@@ -77,11 +77,12 @@ def test_strata_kept_apart_cover_their_mean_difference_and_are_narrower_where_th
     assert together.low < 0 < apart.low
 
 
-def test_one_stratum_is_newcombes_interval():
+@pytest.mark.parametrize("strata", [1, 4])
+def test_strata_that_are_alike_narrow_newcombes_interval_by_the_root_of_their_number(strata):
     pair = (14, RUNS), (3, RUNS)
-    assert statistics.stratified_difference([pair]) == pytest.approx(
-        statistics.share_difference(*pair)
-    )
+    value, low, high = statistics.share_difference(*pair)
+    ends = (value + (end - value) / math.sqrt(strata) for end in (low, high))
+    assert statistics.stratified_difference([pair] * strata) == pytest.approx((value, *ends))
 
 
 def test_twenty_runs_decide_about_half_and_not_about_a_fifth():
@@ -249,6 +250,16 @@ def test_the_interval_of_an_auc_covers_that_of_two_normals(shift):
     covered = sum(each.low <= truth <= each.high for each in found) / draws
     assert 0.92 <= covered <= 0.99
     assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.02)
+
+
+def test_the_interval_of_an_auc_is_the_root_of_its_equation():
+    """With Hanley and McNeil's variance, both samples taken as large as their mean size."""
+    m, n, z = 5, 3, stats.norm.ppf(0.975)
+    found, others = statistics.auc([1, 4, 5, 6, 7], [2, 3, 4.5]), (m + n) / 2 - 1
+    for end in (found.low, found.high):
+        both, shared = end / (2 - end) - end**2, 2 * end**2 / (1 + end) - end**2
+        variance = (end * (1 - end) + others * (both + shared)) / (m * n)
+        assert abs(end - found.value) == pytest.approx(z * math.sqrt(variance), abs=1e-9)
 
 
 def test_an_auc_counts_pairs_and_has_an_interval_where_all_are_told_apart():

@@ -88,6 +88,11 @@ def test_a_trace_has_the_error_of_hutchinsons_estimate():
     assert abs(found.value - eigenvalues.sum()) < 4 * found.error
 
 
+def test_an_estimate_has_the_standard_error_of_its_mean():
+    assert curvature.mean_of([1.0, 3.0]) == pytest.approx((2, 1))
+    assert math.isnan(curvature.mean_of([1.0]).error)
+
+
 def test_a_random_perturbation_raises_a_quadratic_by_half_the_weighted_trace():
     surface = Quadratic(np.linspace(-1, 6, 40))
     row, std = 10 * point(40), torch.linspace(0.01, 0.1, 40, dtype=F64)
@@ -136,6 +141,9 @@ def test_filters_of_a_direction_are_as_long_as_the_weights():
 def test_three_learners_lie_in_their_plane():
     x = torch.stack([point(27, seed) for seed in range(3)])
     plane = planes.through(x)
+    first, second = plane.directions
+    assert [float(first @ first), float(second @ second)] == pytest.approx([1, 1])
+    assert float(first @ second) == pytest.approx(0, abs=1e-12)
     for row in x:
         assert torch.allclose(plane.at(*plane.place(row)), row)
     assert torch.allclose(plane.at(0, 0), x.mean(dim=0))
@@ -156,6 +164,7 @@ def test_the_loss_on_a_grid_and_on_a_line_of_a_quadratic_is_exact():
     assert grid.shape == (2, 3)
     assert grid[0, 1] == surface.loss(point(27))
     (u, v), h, w = plane.directions, surface.hessian, plane.origin
+    assert abs(float(u @ v)) < 0.7 * float(u.norm() * v.norm()), "they span a plane"
     for i, b in enumerate(ys):
         for k, a in enumerate(xs):
             step = a * u + b * v
@@ -221,10 +230,20 @@ def test_a_run_is_measured_drawn_and_written(folder):
         replicas.mean.float(), replicas.task.train, training_loss(replicas.task, 300).indices
     )
     assert dpsgd.numbers["loss"] == pytest.approx(scores.loss / scores.labels, rel=1e-6)
+    task, found, x = replicas.task, dpsgd.numbers, replicas.x.double()
+    test = task.evaluate(replicas.mean.float(), task.test, np.arange(len(task.test)))
+    assert found["test_error"] == test.errors / test.labels
+    square = float(x.var(dim=0, correction=0).sum())
+    assert found["consensus_distance"] == pytest.approx(math.sqrt(square))
+    ends = (replicas.x[k] for k in planes.farthest(replicas.x))
+    assert found["barrier"] == planes.barrier(training_loss(task, 300), *ends)
     contour = dpsgd.contours["through the learners"]
+    assert contour["axis"][-1] == pytest.approx(1.5 * np.abs(contour["learners"]).max())
     assert contour["loss"][1][1] == pytest.approx(dpsgd.numbers["loss"], rel=1e-6)
     line = dpsgd.lines["mean to learner 0"]
     assert line["at"][0] == -1
+    behind = training_loss(task, 300).loss(2 * replicas.mean - x[0])
+    assert line["loss"][0] == pytest.approx(behind, rel=1e-6)
     assert len(dpsgd.lines) == 5
     assert dpsgd.numbers["lambda_max"] > dpsgd.numbers["lambda_min"]
     assert ssgd.lines == {}

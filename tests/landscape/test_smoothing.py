@@ -123,7 +123,9 @@ def test_the_command_measures_steps_and_averages(tmp_path, capsys, without_pictu
     expected = float(sum(moved).norm()) / 3 / float(step.norm())
     assert learners["difference"] == pytest.approx(expected, rel=1e-5)
     steepest = max(float(surface.gradient(row).norm()) for row in replicas.x)
-    assert shown.smoothed["gaussian 5"]["bound"] == pytest.approx(2 * steepest / (5 * std))
+    for kind, sigma in {"learners": std, "gaussian 1": std, "gaussian 5": 5 * std}.items():
+        assert shown.smoothed[kind]["sigma"] == pytest.approx(sigma)
+        assert shown.smoothed[kind]["bound"] == pytest.approx(2 * steepest / sigma)
     tables = json.loads((folder / "landscape-step4.json").read_text(encoding="utf-8"))
     assert tables["smoothed"]["none"]["bound"] is None
     assert "gaussian 5" in console.file.getvalue()

@@ -10,6 +10,7 @@ import torch
 from gossip.comm.stacked import Stacked
 from gossip.errors import UserError
 from gossip.monitor import LEVELS, MEANINGS, SOURCES, Monitor, columns, share_of
+from gossip.monitor.sources import Probe
 from tests.monitor.monitor_cases import (
     ADAM,
     SGD,
@@ -35,6 +36,18 @@ def test_every_level_and_source_gives_its_columns(task, level, source, algorithm
     values = monitor(moments(task, algorithm, 2, 1)[0], Stacked(2))
     assert tuple(values) == monitor.columns == columns(level)
     assert {type(v) for v in values.values()} == {float}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_known_of_the_gradient_is_told(task, source):
+    moment, comm = moments(task, "dpsgd", 2, 1)[0], Stacked(2)
+    told = Monitor(task, source=source, probe=200, seed=3)(moment, comm)
+    g = SOURCES[source](task, moment.x.mean(dim=0), Probe(200, 3, moment.step), comm)
+    samples = len(task.train) if source == "full" else 200
+    assert (told["g_samples"], told["g_is_probe"]) == (samples, source != "full")
+    assert told["grad_norm_sampled"] == pytest.approx(float(g.vector.norm()), rel=1e-12)
+    assert told["grad_norm"] ** 2 == pytest.approx(g.square, rel=1e-12)
+    assert told["loss_mean_model"] == pytest.approx(g.loss, rel=1e-12)
 
 
 def test_each_level_adds_columns_to_the_one_before():

@@ -155,6 +155,9 @@ def test_a_module_is_one_layer_with_the_norms_of_its_tensors_added():
     merged = (LAYERS[0]._replace(stop=8), LAYERS[2])
     expected = variances(lena(4, "clip=none", layers=merged), gradients)
     np.testing.assert_allclose(by_module, expected[:, [0, 0, 1]], rtol=1e-13)
+    inside = tuple(layer._replace(name=f"net.{layer.name}") for layer in LAYERS)
+    rule = lena(4, "granularity=module", "clip=none", layers=inside)
+    np.testing.assert_array_equal(variances(rule, gradients), by_module)
 
 
 def test_the_whole_model_is_one_layer():
@@ -182,13 +185,13 @@ def test_layers_that_are_not_chosen_take_the_whole_models_variance():
 
 
 def test_the_authors_warm_up_adds_the_whole_models_variance_for_clipped_layers():
-    """Layers with variances 9 and 1 and the whole model with 13/5; n = 4."""
-    made_up = Norms(torch.tensor([9.0, 4.0]).double(), torch.tensor([1.0, 4.0]).double())
-    for state, gain in (("own", [4, 1]), ("whole", [13 / 5, 1])):
-        rule = lena(4, f"clipped_state={state}", "epsilon=0", layers=LAYERS[:2])
+    """Layers with variances 9, 1 and 2, and the whole model with 19/8; n = 4."""
+    made_up = Norms(torch.tensor([9.0, 4, 6]).double(), torch.tensor([1.0, 4, 3]).double())
+    for state, gain in (("own", [4, 1, 2]), ("whole", [19 / 8, 1, 2])):
+        rule = lena(4, f"clipped_state={state}", "epsilon=0")
         variance, _ = rule.variance.update(made_up, rule.variance.init())
         scale, _ = rule.scaling.update(0, variance, None)
-        assert scale.factor.tolist() == [4, 1]
+        assert scale.factor.tolist() == [4, 1, 2]
         np.testing.assert_allclose(scale.gain, gain, rtol=1e-15)
 
 

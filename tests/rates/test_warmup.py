@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from gossip.errors import UserError
+from gossip.rates import Span
 from gossip.study.rate_rule import warnings
+from tests.rates import cases
 from tests.rates.cases import B0, LAYERS, N0, D, date, drawn, made, rates, torch_rates, walk
 
 STEPS = 40
@@ -283,3 +285,14 @@ def test_a_warm_up_that_may_never_end_is_warned_of():
 def test_what_cannot_be_warmed_up_is_refused(rate, complaint):
     with pytest.raises(UserError, match=complaint):
         made(**rate)
+
+
+def test_a_step_of_a_larger_batch_counts_as_often_as_it_is_longer():
+    """In the warm-up's sums and in tau: of orthogonal gradients, whose gain is n."""
+    options = {"scaling_options": ("progress=tau", "first=measured"), "warmup": "state-aware"}
+    rule = made(4, scaling="adascale", layers=cases.ONE, warmup_share=0.5, **options)
+    orthogonal = cases.norms_of(3 * torch.eye(4, D, dtype=torch.float64))
+    paced, _ = rule.pace(Span(0.0, 3.0), orthogonal, rule.init())
+    assert paced.memory.tau == pytest.approx(3 * 4)
+    assert float(paced.memory.warmup.total) == pytest.approx(3 * 4)
+    assert float(paced.warm) == pytest.approx(3 * 4 / (0.5 * 4 * STEPS))
