@@ -40,7 +40,8 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         max_workers: of a Dask cluster.
         grads_per_worker: samples for which a worker is asked for, P = ceil(B / grads_per_worker);
             and of one training pass, which is BatchNorm's batch. The update depends on it, if the
-            module has BatchNorm or Dropout, but never on the number of workers.
+            module has BatchNorm or Dropout or the loss class weights, but never on the number of
+            workers.
         random_state: of weights, order of samples and Dropout.
         train_split: None, or skorch's `ValidSplit`: what is held out for `valid_loss`.
         callbacks: skorch's, such as `EarlyStopping`. One that scores on the training set needs
