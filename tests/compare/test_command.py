@@ -93,6 +93,10 @@ def test_what_is_not_finished_is_said_and_left_out(
         (["--learners", "2", "--steps", "5"], "give --epochs instead"),
         (["--learners", "2", "2"], "learners: 2 is given twice"),
         (["--learners", "2", "--topology", "rign"], "lsw with n = 2: unknown topology"),
+        (
+            ["--learners", "2", "--methods", "lsw", "ef21:scaling=lena"],
+            "ef21:scaling=lena with n = 2: algorithm ef21 steps along an estimate",
+        ),
         (["--learners", "2", "--jobs", "0"], "jobs=0"),
         (["--report"], "no comparison in"),
     ],
