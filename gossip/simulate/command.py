@@ -295,6 +295,7 @@ def question(command: Command) -> Question:
         repair=command.repair,
     )
     config = Config(
+        algorithm=command.algorithm,
         seed=command.seed,
         gossip=Averaging(
             topology_options=command.topology_options,

@@ -112,7 +112,14 @@ def test_a_round_that_is_longer_than_the_steps_is_simulated_whole(tmp_path):
     assert float(line["bytes"]) == pytest.approx(14 / 8 * 4e6 / 100)
 
 
+def test_an_algorithm_has_the_options_it_is_given(capsys, tmp_path):
+    words = ["--algorithm", "diloco", "--algorithm-options", "every=10", "--all-reduce", "ring"]
+    (line,) = rows(capsys, tmp_path / "t.csv", *words, "--parameters", "1e6")
+    assert float(line["bytes"]) == pytest.approx(14 / 8 * 4e6 / 10)
+
+
 BAD = [
+    (["--algorithm", "diloco", "--algorithm-options", "evry=9"], "'evry': did you mean every?"),
     (["--network", "1GBE"], "unknown network '1GBE': did you mean 1GbE?"),
     (["--algorithm", "dsgd"], "unknown algorithm 'dsgd': did you mean dpsgd?"),
     (["--topology", "rings"], "unknown topology 'rings'"),
