@@ -124,6 +124,18 @@ def test_a_changed_comparison_file_is_one_sentence(
     assert "comparison.toml" in capsys.readouterr().err
 
 
+def test_options_of_an_algorithm_are_a_methods_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'algorithm = ["diloco"]\nepochs = 1.0\n[gossip]\nalgorithm_options = ["every=9"]\n'
+    )
+    for options in (["--algorithm-options", "every=9"], ["--config", str(path)]):
+        assert main(command(tmp_path / "out", *options)) == 2
+        assert "a method's own; write it as diloco:algorithm_opt" in capsys.readouterr().err
+
+
 def test_a_config_file_is_the_base_and_the_flags_win(tmp_path: Path) -> None:
     path = tmp_path / "base.toml"
     path.write_text('epochs = 4.0\n[rate]\nlr = 0.7\ndecay = "cosine"\n[gossip]\nlearners = 3\n')
