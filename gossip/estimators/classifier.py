@@ -156,6 +156,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         if is_dataset(X):
             self._shape_of(first_item(X)[0], reset=reset)
             labels = all_targets(X) if y is None else np.asarray(y)
+            check_classification_targets(labels)
         else:
             X, labels = self._checked_inputs(X, y, reset=reset, multi_output=False)
             self._shape_of(X[0], reset=reset)

@@ -27,14 +27,25 @@ def first_item(dataset: Any) -> Any:
     """Item 0, by which shapes are known.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or items have no number or no target.
     """
+    if not hasattr(dataset, "__len__"):
+        raise UserError(
+            f"X is a {type(dataset).__name__} without length, whose items have no numbers: batches "
+            "are drawn by number, give a data set with __len__ and __getitem__"
+        )
     if not len(dataset):
         raise UserError(
             f"X is a {type(dataset).__name__} of 0 samples: there is nothing to learn from, give "
             "at least one"
         )
-    return dataset[0]
+    item = dataset[0]
+    if not (isinstance(item, tuple | list) and len(item) == 2):
+        raise UserError(
+            f"an item of X, a {type(dataset).__name__}, is a {type(item).__name__}: give a data "
+            "set of pairs (input, target)"
+        )
+    return item
 
 
 def samples_of(dataset: Any, encode: Encode | None = None) -> Samples:

@@ -181,6 +181,36 @@ def test_shapes_of_a_data_set_that_torch_would_broadcast():
     assert DampedRegressor(Linear, max_epochs=1).fit(column).predict(NUMBERS[0]).shape == (N, 1)
 
 
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([(torch.zeros(4), 0)])
+
+
+class Inputs(torch.utils.data.Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, k):
+        return torch.zeros(4)
+
+
+@pytest.mark.parametrize("kind", [DampedClassifier, DampedRegressor])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(Stream(), "Stream without length"), (Inputs(), r"a Inputs, is a Tensor: give .*pairs")],
+)
+def test_a_data_set_without_numbers_or_targets(kind, data, said):
+    with pytest.raises(UserError, match=said):
+        kind(max_epochs=1).fit(data, CLASSES[1])
+
+
+def test_numbers_of_a_data_set_are_no_classes():
+    """As in an array."""
+    for data in ((items(CLASSES[0], NUMBERS[1][:N] + 0.5),), (CLASSES[0], NUMBERS[1][:N] + 0.5)):
+        with pytest.raises(ValueError, match="Unknown label type: continuous"):
+            DampedClassifier(max_epochs=1).fit(*data)
+
+
 def test_classes_of_a_data_set_may_be_of_any_kind():
     """Words, and numbers that do not begin at 0, are told apart as they are in an array."""
     options = {"max_epochs": 2, "random_state": 0}
