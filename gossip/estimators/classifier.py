@@ -13,7 +13,7 @@ from torch import nn
 from gossip.errors import UserError
 from gossip.estimators.data import Encode, all_targets, first_item, is_dataset
 from gossip.estimators.net import DampedNet
-from gossip.estimators.targets import OfClasses, first, probabilities
+from gossip.estimators.targets import OfClasses, first, probabilities, readable
 
 
 class DampedClassifier(ClassifierMixin, DampedNet):
@@ -194,5 +194,5 @@ class DampedClassifier(ClassifierMixin, DampedNet):
 
     def _get_predict_nonlinearity(self) -> Any:
         if self.predict_nonlinearity == "auto":
-            return lambda outputs: probabilities(self.loss_, first(outputs))
+            return lambda outputs: probabilities(self.loss_, readable(first(outputs)))
         return super()._get_predict_nonlinearity()

@@ -77,8 +77,9 @@ def in_dtype(x: np.ndarray | Tensor, module: nn.Module) -> np.ndarray | Tensor:
     if isinstance(x, Tensor):
         return x
     dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-    number = torch.empty((), dtype=dtype)
-    return x.astype(number.numpy().dtype if dtype != torch.bfloat16 else np.float32, copy=False)
+    if dtype == torch.bfloat16:  # which NumPy does not know
+        return torch.as_tensor(x.astype(np.float32)).to(dtype)
+    return x.astype(torch.empty((), dtype=dtype).numpy().dtype, copy=False)
 
 
 def all_targets(dataset: Any) -> np.ndarray:
