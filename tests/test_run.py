@@ -161,6 +161,14 @@ BAD = {
         ["--optimizer", "adam", "--optimizer-options", "eps=-3"],
         "Invalid epsilon",
     ),
+    "neither true nor false": (
+        ["--optimizer", "lamb", "--optimizer-options", "bias_correction=no"],
+        "bias_correction=no: give true or false",
+    ),
+    "half an iteration of muon": (
+        ["--optimizer", "muon", "--optimizer-options", "iterations=2.5"],
+        "iterations is 2.5: it must be a whole number",
+    ),
     "momentum among the options": (
         ["--algorithm", "qg-dsgdm", "--optimizer-options", "momentum=0.9"],
         "optimizer option momentum=0.9 has a flag: give --momentum 0.9",

@@ -99,6 +99,26 @@ def test_one_that_raises_gets_nothing_more_and_that_is_said_once(name, said, tmp
     assert said in err
 
 
+def test_the_end_of_a_run_does_not_wait_for_one_that_has_raised(tmp_path, monkeypatch):
+    """Not even where as many rows were waiting as there may be."""
+
+    class Late(Fake):
+        def __init__(self, about):
+            self.may.wait()
+            raise ConnectionError("no route to host")
+
+    monkeypatch.setitem(TRACKERS, "fake", Late)
+    monkeypatch.setattr(queue, "WAITING", 5)
+    tracking = Tracking("fake", about(tmp_path))
+    tracking.rows(ROWS)
+    Fake.may.set()
+    ending = threading.Thread(target=tracking.close, args=(3600,), daemon=True)
+    ending.start()
+    ending.join(30)
+    assert tracking.failed
+    assert not ending.is_alive()
+
+
 @pytest.mark.parametrize("name", [n for n in adapters.TRACKERS if n != "tensorboard"])
 def test_one_that_is_not_installed_says_what_to_install(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)

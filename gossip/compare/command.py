@@ -36,11 +36,14 @@ from topologies.terminal import lossy_output
 
 NAMES = "|".join((methods.SINGLE, *algorithms.NAMES, *PRESETS))
 
+_OWN_OPTIONS = "they are a method's own; write it as diloco:algorithm_options=every=10"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommonGossip(Averaging):
     """Who averages with whom."""
 
+    algorithm_options: Suppress[Fixed[tuple[str, ...]]] = ()
     learners: Suppress[Fixed[int]] = 1
     backend: Suppress[Fixed[str]] = "stacked"
 
@@ -167,6 +170,8 @@ def parse(argv: Sequence[str]) -> tuple[Command, frozenset[str]]:
     flags = presets.flags(argv)
     if "steps" in flags:
         raise UserError("--steps: every run sees equally many samples; give --epochs instead")
+    if "algorithm_options" in flags:
+        raise UserError(f"--algorithm-options: {_OWN_OPTIONS}")
     options, given = _from_file(path, flags) if path else (Common(), set())
     command = tyro.cli(
         Command,
@@ -214,6 +219,8 @@ def _from_file(path: Path, flags: set[str]) -> tuple[Common, set[str]]:
     said |= {key for value in tables.values() if isinstance(value, dict) for key in value}
     if "steps" in said and not {"epochs"} & (said | flags):
         raise UserError(f"{path} gives steps: every run sees equally many samples; add --epochs")
+    if config.gossip.algorithm_options:
+        raise UserError(f"{path} gives algorithm_options: {_OWN_OPTIONS}")
     # Every run is judged once an epoch, whatever suited the one that left this file.
     said -= {"monitor_every"}
     laid = to_tables(config)

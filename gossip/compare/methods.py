@@ -93,10 +93,11 @@ def config(
         laid = reset(base, _NOT_OF_ONE)
     else:
         laid = replace(base, algorithm=(method.name,))
-    laid = changed(laid, {**method.options, **(values or {})})
+    own = {**method.options, **(values or {})}
+    laid = changed(laid, own)
     if len(laid.algorithm) != 1:
         raise UserError(f"method {method.text}: give it one algorithm")
-    if "scaling_options" not in method.options:
+    if "scaling_options" not in own:
         laid = _in_epochs(laid)
     n = 1 if method.name == SINGLE else n
     return replace(laid, seed=seed, gossip=replace(laid.gossip, learners=n))

@@ -17,6 +17,7 @@ from gossip.config import Config, to_tables
 from gossip.errors import UserError
 from gossip.report import Run, load_runs
 from gossip.runs import sweep
+from gossip.runs.dispatch import check_parts
 from gossip.storage import folder as run_folder
 from gossip.storage.tables import flat, read_toml
 from gossip.study import prepare
@@ -60,6 +61,7 @@ def check(comparison: Comparison) -> None:
     for cell, config in seen.items():
         try:
             study = prepare(config, connect("stacked", config.gossip.learners))
+            check_parts(study, config.algorithm[0])
         except UserError as error:
             raise UserError(f"{cell.method} with n = {cell.learners}: {error}") from error
         for warning in study.warnings:

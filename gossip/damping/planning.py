@@ -39,7 +39,8 @@ def planned(
     Raises:
         UserError: the damper's schedule depends on what it sees, or it is infinite.
     """
-    state, update, samples, end = damper.init(), 0, 0, _end(damper, epochs, population)
+    end = _end(damper, epochs, population, learners)
+    state, update, samples = damper.init(), 0, 0
     while samples < end:
         damping, state = damper.update(Seen(update, samples, population, learners), state)
         yield Planned(update, samples / population, damping, samples)
@@ -55,13 +56,17 @@ def count(damper: Damper, epochs: float, population: int, *, learners: int = 1) 
     Raises:
         UserError: as `planned`.
     """
-    cap = damper.cap(Seen(0, 0, population, learners))
+    end, cap = _end(damper, epochs, population, learners), _cap(damper, population, learners)
     if cap <= damper.least:  # B_k is never below it
-        return math.ceil(_end(damper, epochs, population) / (learners * int(cap)))
+        return math.ceil(end / (learners * int(cap)))
     return sum(1 for _ in planned(damper, epochs, population, learners=learners))
 
 
-def _end(damper: Damper, epochs: float, population: int) -> float:
+def _cap(damper: Damper, population: int, learners: int) -> float:
+    return damper.cap(Seen(0, 0, population, learners))
+
+
+def _end(damper: Damper, epochs: float, population: int, learners: int) -> float:
     """Samples of the schedule, if there is one."""
     if damper.observes:
         raise UserError(
@@ -70,4 +75,9 @@ def _end(damper: Damper, epochs: float, population: int) -> float:
         )
     if not 0 < epochs < math.inf:
         raise UserError(f"epochs={epochs}: it must be a positive number")
+    if _cap(damper, population, learners) < 1:
+        raise UserError(
+            f"{population} samples among {learners} learners are less than one for each: give "
+            "fewer learners, or a max_batch"
+        )
     return round(epochs * population, 6)

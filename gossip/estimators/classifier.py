@@ -13,7 +13,7 @@ from torch import nn
 from gossip.errors import UserError
 from gossip.estimators.data import Encode, all_targets, first_item, is_dataset
 from gossip.estimators.net import DampedNet
-from gossip.estimators.targets import OfClasses, first, probabilities
+from gossip.estimators.targets import OfClasses, first, probabilities, readable
 
 
 class DampedClassifier(ClassifierMixin, DampedNet):
@@ -40,7 +40,8 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         max_workers: of a Dask cluster.
         grads_per_worker: samples for which a worker is asked for, P = ceil(B / grads_per_worker);
             and of one training pass, which is BatchNorm's batch. The update depends on it, if the
-            module has BatchNorm or Dropout, but never on the number of workers.
+            module has BatchNorm or Dropout or the loss class weights, but never on the number of
+            workers.
         random_state: of weights, order of samples and Dropout.
         train_split: None, or skorch's `ValidSplit`: what is held out for `valid_loss`.
         callbacks: skorch's, such as `EarlyStopping`. One that scores on the training set needs
@@ -155,6 +156,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         if is_dataset(X):
             self._shape_of(first_item(X)[0], reset=reset)
             labels = all_targets(X) if y is None else np.asarray(y)
+            check_classification_targets(labels)
         else:
             X, labels = self._checked_inputs(X, y, reset=reset, multi_output=False)
             self._shape_of(X[0], reset=reset)
@@ -192,5 +194,5 @@ class DampedClassifier(ClassifierMixin, DampedNet):
 
     def _get_predict_nonlinearity(self) -> Any:
         if self.predict_nonlinearity == "auto":
-            return lambda outputs: probabilities(self.loss_, first(outputs))
+            return lambda outputs: probabilities(self.loss_, readable(first(outputs)))
         return super()._get_predict_nonlinearity()

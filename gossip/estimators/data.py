@@ -27,14 +27,25 @@ def first_item(dataset: Any) -> Any:
     """Item 0, by which shapes are known.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or items have no number or no target.
     """
+    if not hasattr(dataset, "__len__"):
+        raise UserError(
+            f"X is a {type(dataset).__name__} without length, whose items have no numbers: batches "
+            "are drawn by number, give a data set with __len__ and __getitem__"
+        )
     if not len(dataset):
         raise UserError(
             f"X is a {type(dataset).__name__} of 0 samples: there is nothing to learn from, give "
             "at least one"
         )
-    return dataset[0]
+    item = dataset[0]
+    if not (isinstance(item, tuple | list) and len(item) == 2):
+        raise UserError(
+            f"an item of X, a {type(dataset).__name__}, is a {type(item).__name__}: give a data "
+            "set of pairs (input, target)"
+        )
+    return item
 
 
 def samples_of(dataset: Any, encode: Encode | None = None) -> Samples:
@@ -66,8 +77,9 @@ def in_dtype(x: np.ndarray | Tensor, module: nn.Module) -> np.ndarray | Tensor:
     if isinstance(x, Tensor):
         return x
     dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-    number = torch.empty((), dtype=dtype)
-    return x.astype(number.numpy().dtype if dtype != torch.bfloat16 else np.float32, copy=False)
+    if dtype == torch.bfloat16:  # which NumPy does not know
+        return torch.as_tensor(x.astype(np.float32)).to(dtype)
+    return x.astype(torch.empty((), dtype=dtype).numpy().dtype, copy=False)
 
 
 def all_targets(dataset: Any) -> np.ndarray:

@@ -24,9 +24,11 @@ from gossip.estimators.course import Course, Update, epoch
 from gossip.estimators.data import in_dtype, in_order, is_dataset, samples_of
 from gossip.estimators.parameters import (
     check_amounts,
+    check_device,
     check_loss,
     check_module,
     check_optimizer,
+    check_rates,
     check_workers,
     damper_of,
     made,
@@ -167,9 +169,20 @@ class DampedNet(NeuralNet):
     # Parts ----------------------------------------------------------------------------------------
 
     def initialize(self) -> "DampedNet":
-        """Make module, loss and optimizer anew, and begin at update 0."""
+        """Make module, loss and optimizer anew, and begin at update 0.
+
+        Raises:
+            UserError: no data have been seen, of which shapes and classes are known; or a parameter
+                that cannot be used.
+        """
+        if not hasattr(self, "_input_shape"):
+            raise UserError(
+                f"{type(self).__name__} knows shapes and classes from data, and has seen none: "
+                "call fit or partial_fit (fit with max_epochs=0 if load_params comes next)"
+            )
         self._validate_params()
         check_optimizer(self.optimizer)
+        check_device(self.device)
         check_amounts(self.max_epochs, self.lr)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.course_ = None
@@ -266,6 +279,8 @@ class DampedNet(NeuralNet):
         """Train for so many epochs from where it is; with `more`, another call is expected."""
         start = time.perf_counter()
         self.epochs_asked_ = epochs
+        check_amounts(epochs, self.lr)  # they may have been set since it was made
+        check_rates(self.optimizer_)
         check_workers(self.min_workers, self.max_workers, self.grads_per_worker)
         self._engine: Engine = as_engine(self.engine, self.min_workers)
         try:

@@ -56,6 +56,11 @@ def damper_of(
         found = _damper(
             ConstantBatch, options, lambda: ConstantBatch(initial=batch_size, **options)
         )
+    if "noise" in found.observes and found.initial < 2:
+        raise UserError(
+            f"{type(found).__name__} compares two parts of a batch, and a first batch of 1 has "
+            "one: set batch_size__initial to at least 2"
+        )
     if found.initial > population:
         raise UserError(
             f"the first batch of {found.initial} samples is more than there are, n_samples="
@@ -72,7 +77,15 @@ def _damper(kind: type[Damper], options: Mapping[str, Any], make: Any) -> Damper
                 f"batch_size__{name}: {kind.__name__} has no option {name!r}"
                 f"{suggestion(name, known)}; there are {', '.join(known)}"
             )
-    return make()
+    try:
+        return make()
+    except UserError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        given = ", ".join(f"batch_size__{name}={value!r}" for name, value in options.items())
+        raise UserError(
+            f"{kind.__name__} cannot be made with {given} ({said(error)}): give it numbers"
+        ) from error
 
 
 def made(name: str, given: Any, options: dict[str, Any], *shape: Any) -> Any:
@@ -174,12 +187,43 @@ def check_amounts(max_epochs: Any, lr: Any) -> None:
         )
 
 
+def check_rates(optimizer: torch.optim.Optimizer) -> None:
+    """Refuse to go on with an optimizer whose learning rate has been taken away.
+
+    Raises:
+        UserError: it has.
+    """
+    if any(group["lr"] is None for group in optimizer.param_groups):
+        raise UserError(
+            "lr=None: the optimizer is made and training goes on with it; give a learning rate, or "
+            "call fit without warm_start, which begins anew at the optimizer's own"
+        )
+
+
+def check_device(device: Any) -> None:
+    """Refuse a device that torch does not have here.
+
+    Raises:
+        UserError: it does not.
+    """
+    try:
+        torch.empty(0, device=torch.device(device))
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise UserError(
+            f"device={device!r}: torch cannot compute there ({said(error)}); use device='cpu'"
+        ) from error
+
+
 def check_workers(least: int, most: int, samples: int) -> None:
     """Refuse numbers of workers that cannot be.
 
     Raises:
         UserError: they cannot.
     """
+    given = {"min_workers": least, "max_workers": most, "grads_per_worker": samples}
+    for name, value in given.items():
+        if not isinstance(value, Integral):
+            raise UserError(f"{name}={value!r}: give a whole number")
     if not 1 <= least <= most:
         raise UserError(
             f"min_workers={least}, max_workers={most}: both are at least 1, and min_workers is not "

@@ -11,7 +11,7 @@ from torch import nn
 from gossip.errors import UserError
 from gossip.estimators.data import all_targets, first_item, is_dataset
 from gossip.estimators.net import DampedNet
-from gossip.estimators.targets import OfNumbers
+from gossip.estimators.targets import OfNumbers, readable
 
 
 class DampedRegressor(RegressorMixin, DampedNet):
@@ -176,5 +176,5 @@ class DampedRegressor(RegressorMixin, DampedNet):
 
     def _get_predict_nonlinearity(self) -> Any:
         if self.predict_nonlinearity == "auto":
-            return lambda outputs: outputs
+            return readable
         return super()._get_predict_nonlinearity()

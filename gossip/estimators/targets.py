@@ -66,6 +66,11 @@ class OfClasses(nn.Module):
         )
 
 
+def readable(outputs: Tensor) -> Tensor:
+    """In floats that NumPy knows."""
+    return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
+
+
 def probabilities(loss: nn.Module, outputs: Tensor) -> Tensor:
     """[n, classes] from the outputs that the loss is of; as they are if the loss is not known."""
     if isinstance(loss, nn.CrossEntropyLoss):

@@ -39,6 +39,7 @@ class Muon(TensorWise):
 
     Raises:
         ValueError: a negative option, or a beta or mu outside [0, 1).
+        TypeError: a part of an iteration.
 
     References: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; Liu
     et al., "Muon is scalable for LLM training", 2025, arXiv 2502.16982 (the factor). Who used them
@@ -57,6 +58,8 @@ class Muon(TensorWise):
     ) -> None:
         options = {"lr": lr, "weight_decay": weight_decay, "eps": eps, "iterations": iterations}
         check_not_negative(**options)
+        if not isinstance(iterations, int):
+            raise TypeError(f"iterations is {iterations}: it must be a whole number")
         if not all(0 <= decay < 1 for decay in (momentum, *betas)):
             raise ValueError(f"momentum {momentum} and betas {betas}: each must be in [0, 1)")
         super().__init__(params, {**options, "momentum": momentum, "betas": betas})

@@ -103,8 +103,8 @@ def double_tree(n: int, row_bytes: float, network: Network) -> Cost:
 
     A learner is a leaf of one tree and passes on in the other, so that all send and receive M
     upwards and M downwards at once; of the n learners of a tree n - 1 send, hence 2 (n - 1) / n M.
-    The first piece's way is counted by its latency alone. Trees cross between hosts once, so that
-    learners of a host do not share its interface.
+    The first piece's way is counted by its latency alone, alpha being L + 2 o with LogGP. Trees
+    cross between hosts once, so that learners of a host do not share its interface.
 
     Reference: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast,
     reduction and scan", Parallel Computing 2009.
@@ -116,7 +116,7 @@ def double_tree(n: int, row_bytes: float, network: Network) -> Cost:
     pieces = max(1, math.ceil(row_bytes / PIECE))
     messages = 2 * pieces * (n - 1) / n
     work = 2 * messages * link.work(row_bytes / pieces) * network.sharing
-    seconds = 2 * levels * link.latency + ways * row_bytes * beta + late
+    seconds = 2 * levels * (link.latency + 2 * link.overhead) + ways * row_bytes * beta + late
     seconds = max(seconds, work) + row_bytes * network.reduce
     return Cost(seconds, Sent(messages, messages * row_bytes / pieces), work)
 

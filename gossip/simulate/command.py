@@ -22,6 +22,7 @@ from gossip.simulate import phase_picture, presets, show
 from gossip.simulate.collectives import ALL_REDUCES
 from gossip.simulate.coupling import by_target, couple, reachable
 from gossip.simulate.coupling import sentence as sentence_of_runs
+from gossip.simulate.idle import idle
 from gossip.simulate.outlook import Question, answers, by_step, choices, sentence
 from gossip.simulate.overlap import Overlap
 from gossip.simulate.phase_diagram import Grid, diagram
@@ -164,6 +165,8 @@ def run(command: Command) -> None:
         _refuse_beside_fit(command)
         fit_to(command.runs, command.fit, all_reduce=command.all_reduce[0])
         return
+    for note in idle(_given(command), command.algorithm):
+        print(f"gossip.simulate: note: {note}", file=sys.stderr)
     if command.phase_diagram:
         _phases(command)
         return
@@ -188,16 +191,17 @@ def run(command: Command) -> None:
 
 
 def _refuse_beside_fit(command: Command) -> None:
-    given = [
-        f"--{field.name.replace('_', '-')}"
-        for field in fields(Command)
-        if field.name not in BESIDE_FIT and getattr(command, field.name) != field.default
-    ]
+    given = [f"--{k.replace('_', '-')}" for k in _given(command) if k not in BESIDE_FIT]
     if given:
         raise UserError(
             f"--fit writes a network and simulates nothing else: leave {', '.join(given)} away, or "
             "give them to a second command with --network FILE.toml"
         )
+
+
+def _given(command: Command) -> list[str]:
+    """Names of the options that are not as by default."""
+    return [f.name for f in fields(Command) if getattr(command, f.name) != f.default]
 
 
 def _console() -> Console:
@@ -295,6 +299,7 @@ def question(command: Command) -> Question:
         repair=command.repair,
     )
     config = Config(
+        algorithm=command.algorithm,
         seed=command.seed,
         gossip=Averaging(
             topology_options=command.topology_options,

@@ -52,7 +52,7 @@ class Forecast(Choice):
     efficiency: float
     """speedup / n."""
     idle: float
-    """Share of the learners' time that is not computing."""
+    """Share of the learners' time that they wait; failures and their repair are no waiting."""
     bytes: float
     """Sent per learner and step."""
     messages: float

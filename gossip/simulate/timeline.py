@@ -19,7 +19,7 @@ class Timeline:
     last: NDArray[np.float64]
     """When all had, [steps]."""
     busy: NDArray[np.float64]
-    """Seconds that each learner has computed, [n]."""
+    """Seconds of each learner's gradients, with the repairs of failures in them, [n]."""
     end: NDArray[np.float64]
     """When each learner had ended its last step, [n]."""
     sent: Sent
@@ -32,7 +32,7 @@ class Timeline:
 
     @property
     def idle(self) -> NDArray[np.float64]:
-        """Share of its time that each learner has not computed, [n]."""
+        """Share of its time that each learner has waited, for messages or others, [n]."""
         return 1 - np.divide(self.busy, self.end, out=np.ones_like(self.busy), where=self.end > 0)
 
     @property

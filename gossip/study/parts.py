@@ -262,6 +262,8 @@ def _torch_optimizer(config: Config) -> partial[torch.optim.Optimizer]:
                 f"has {', '.join(known)}"
             )
         options[key] = literal("optimizer", key, value)
+        if isinstance(accepted[key].default, bool) and not isinstance(options[key], bool):
+            raise UserError(f"optimizer option {key}={value}: give true or false")
     # lr only fills the place: FlatOptimizer sets the real rate at each step.
     make = partial(kind.make, lr=1.0, **options)
     try:

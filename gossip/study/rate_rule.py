@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -94,7 +94,7 @@ def warnings(rule: Product) -> list[str]:
 IDLE = {
     ("warmup", "none"): ("warmup_steps", "warmup_epochs", "warmup_share", "warmup_options"),
     ("scaling", "none"): ("scaling_options",),
-    ("decay", "constant"): ("decay_factor", "decay_options"),
+    ("decay", "constant"): ("decay_options",),
     ("layer_ratio", "off"): ("layer_ratio_limits",),
 }
 """Options that say nothing where a part is not there."""
@@ -107,13 +107,24 @@ def idle(rate: Rate) -> list[str]:
     of_baseline = []
     if rate.baseline_batch is not None and not read:
         of_baseline = [f"baseline-batch has no effect with --scaling {rate.scaling}"]
-    return of_baseline + [
+    of_parts = [
         f"{option.replace('_', '-')} has no effect with --{part.replace('_', '-')} {name}"
         for (part, name), options in IDLE.items()
         if getattr(rate, part) == name
         for option in options
         if getattr(rate, option) not in (None, ())
     ]
+    return [*of_baseline, *of_parts, *_idle_decay(rate)]
+
+
+def _idle_decay(rate: Rate) -> Iterator[str]:
+    takes, default = inspect.signature(DECAYS[rate.decay]).parameters, Rate()
+    for name in ("at", "factor"):
+        option = f"decay_{name}"
+        if name not in takes and getattr(rate, option) != getattr(default, option):
+            yield f"decay-{name} has no effect with --decay {rate.decay}"
+    if rate.lr_trace is None and rate.lr_trace_window != default.lr_trace_window:
+        yield "lr-trace-window has no effect without --lr-trace"
 
 
 def _decay(rate: Rate, context: RateContext) -> Decay:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from queue import Full, Queue
+from queue import Empty, Full, Queue
 from time import monotonic
 from typing import Any
 
@@ -90,6 +90,9 @@ class Tracking:
             missing = isinstance(error, ModuleNotFoundError)
             hint = f": pip install 'gossip-sgd[{self._name}]'" if missing else ""
             self._warn(f"does not work, and gets nothing more ({said(error)}){hint}")
+            with suppress(Empty):  # room for the last word of `close`, which would wait for it
+                while True:
+                    self._rows.get_nowait()
 
     def _warn(self, text: str) -> None:
         with self._lock:

@@ -93,6 +93,10 @@ def test_what_is_not_finished_is_said_and_left_out(
         (["--learners", "2", "--steps", "5"], "give --epochs instead"),
         (["--learners", "2", "2"], "learners: 2 is given twice"),
         (["--learners", "2", "--topology", "rign"], "lsw with n = 2: unknown topology"),
+        (
+            ["--learners", "2", "--methods", "lsw", "ef21:scaling=lena"],
+            "ef21:scaling=lena with n = 2: algorithm ef21 steps along an estimate",
+        ),
         (["--learners", "2", "--jobs", "0"], "jobs=0"),
         (["--report"], "no comparison in"),
     ],
@@ -118,6 +122,18 @@ def test_a_changed_comparison_file_is_one_sentence(
     (tmp_path / "comparison.toml").write_text("methods = 3\n")
     assert main(["--out", str(tmp_path), "--report"]) == 2
     assert "comparison.toml" in capsys.readouterr().err
+
+
+def test_options_of_an_algorithm_are_a_methods_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'algorithm = ["diloco"]\nepochs = 1.0\n[gossip]\nalgorithm_options = ["every=9"]\n'
+    )
+    for options in (["--algorithm-options", "every=9"], ["--config", str(path)]):
+        assert main(command(tmp_path / "out", *options)) == 2
+        assert "a method's own; write it as diloco:algorithm_opt" in capsys.readouterr().err
 
 
 def test_a_config_file_is_the_base_and_the_flags_win(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_adascale_counts_epochs_unless_its_own_options_say_tau() -> None:
     assert made("adascale").rate.scaling_options == ()
     tau = made("adascale:scaling_options=progress=tau")
     assert tau.rate.scaling_options == ("progress=tau",)
+    assert made("adascale", scaling_options="progress=tau") == tau  # tuned
 
 
 def test_the_single_worker_has_one_learner_no_scaling_and_no_warmup() -> None:

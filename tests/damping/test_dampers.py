@@ -286,6 +286,15 @@ def test_a_batch_that_is_constant_is_counted_at_once():
     assert count(GeoDampLR(initial=30), 1e12, N, learners=3) == math.ceil(1e12 * N / 90)
 
 
+def test_more_learners_than_samples_are_planned_only_with_a_cap():
+    for kind in (ConstantBatch, GeoDamp, GradientDescent):
+        with pytest.raises(UserError, match=r"3 samples among 4 learners .* give fewer learners"):
+            next(planned(kind(), 1, 3, learners=4))
+        with pytest.raises(UserError, match="3 samples among 4 learners"):
+            count(kind(), 1, 3, learners=4)
+    assert count(GeoDamp(max_batch=1), 8, 3, learners=4) == 6
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

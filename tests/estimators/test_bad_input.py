@@ -57,6 +57,18 @@ CLASSIFIERS = {
     "no such option of the damper": (
         {"batch_size": GeoDamp, "batch_size__dely": 1}, "did you mean delay",
     ),
+    "an option in words": (
+        {"batch_size": GeoDamp, "batch_size__delay": "soon"},
+        "GeoDamp cannot be made with .*batch_size__delay='soon' .*give it numbers",
+    ),
+    "a first batch without end": (
+        {"batch_size": GeoDamp, "batch_size__initial": float("inf")}, "batch_size__initial=inf",
+    ),
+    "noise of one sample": (
+        {"batch_size": "noise-scale", "batch_size__initial": 1},
+        "NoiseScale compares two parts of a batch.*initial to at least 2",
+    ),
+    "no such device": ({"device": "gpu"}, "device='gpu': torch cannot compute there"),
     "an optimizer that is made": (
         {"optimizer": torch.optim.SGD(nn.Linear(1, 1).parameters())}, "instance of SGD.*class",
     ),
@@ -84,6 +96,8 @@ CLASSIFIERS = {
     "no workers": ({"min_workers": 0}, "min_workers=0"),
     "fewer workers than the fewest": ({"min_workers": 4, "max_workers": 2}, "max_workers=2"),
     "no samples for a worker": ({"grads_per_worker": 0}, "grads_per_worker=0"),
+    "samples in words": ({"grads_per_worker": "all"}, "grads_per_worker='all': give a whole"),
+    "half a worker": ({"max_workers": 2.5}, "max_workers=2.5: give a whole number"),
     "no engine": ({"engine": "dusk"}, "did you mean dask"),
     "a largest batch in words": ({"max_batch_size": "N"}, "max_batch_size='N': give a number"),
     "half an epoch": ({"max_epochs": 0.5}, "max_epochs=0.5: give a whole number"),
@@ -102,6 +116,36 @@ def test_parameters(params, said):
     with pytest.raises(UserError, match=said) as caught:
         DampedClassifier(random_state=0).set_params(**params).fit(*CLASSES)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"lr": -1.0}, "lr=-1.0: give a learning rate of at least 0"),
+        ({"lr": None}, "lr=None: the optimizer is made"),
+        ({"max_epochs": 0.5, "warm_start": True}, "max_epochs=0.5: give a whole number"),
+    ],
+)
+def test_parameters_that_are_set_between_two_trainings(params, said):
+    """As refused as at the beginning; what begins anew may go back to the optimizer's own rate."""
+    net = DampedClassifier(lr=0.1, max_epochs=1, random_state=0).fit(*CLASSES).set_params(**params)
+    with pytest.raises(UserError, match=said):
+        net.fit(*CLASSES) if "warm_start" in params else net.partial_fit(*CLASSES)
+    if params == {"lr": None}:
+        assert net.fit(*CLASSES).meta_["lr_"] == 1e-3  # Adam's
+
+
+@pytest.mark.parametrize("module", [None, Linear])
+def test_weights_are_loaded_by_an_estimator_that_has_seen_data(module, tmp_path):
+    kind = DampedClassifier if module is None else DampedRegressor
+    X, y = CLASSES if module is None else NUMBERS
+    old = kind(module, max_epochs=1, random_state=0).fit(X, y)
+    old.save_params(f_params=tmp_path / "weights.pt")
+    new = kind(module, max_epochs=0, random_state=1)
+    with pytest.raises(UserError, match=r"has seen none: call fit .*max_epochs=0"):
+        new.initialize()
+    new.fit(X, y).load_params(f_params=tmp_path / "weights.pt")
+    assert np.array_equal(new.predict(X), old.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +179,36 @@ def test_shapes_of_a_data_set_that_torch_would_broadcast():
     with pytest.raises(UserError, match=r"gives \[32\] for a batch whose y is \[32, 1\]"):
         DampedRegressor(Flat).fit(column)
     assert DampedRegressor(Linear, max_epochs=1).fit(column).predict(NUMBERS[0]).shape == (N, 1)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([(torch.zeros(4), 0)])
+
+
+class Inputs(torch.utils.data.Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, k):
+        return torch.zeros(4)
+
+
+@pytest.mark.parametrize("kind", [DampedClassifier, DampedRegressor])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(Stream(), "Stream without length"), (Inputs(), r"a Inputs, is a Tensor: give .*pairs")],
+)
+def test_a_data_set_without_numbers_or_targets(kind, data, said):
+    with pytest.raises(UserError, match=said):
+        kind(max_epochs=1).fit(data, CLASSES[1])
+
+
+def test_numbers_of_a_data_set_are_no_classes():
+    """As in an array."""
+    for data in ((items(CLASSES[0], NUMBERS[1][:N] + 0.5),), (CLASSES[0], NUMBERS[1][:N] + 0.5)):
+        with pytest.raises(ValueError, match="Unknown label type: continuous"):
+            DampedClassifier(max_epochs=1).fit(*data)
 
 
 def test_classes_of_a_data_set_may_be_of_any_kind():

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from torch.optim import lr_scheduler as torchs
 
+from gossip.config import Rate
 from gossip.errors import UserError
 from gossip.rates import DECAYS
+from gossip.study import rate_rule
 from tests.rates.cases import B0, N0, date, made, rates, torch_rates
 
 STEPS = 40
@@ -152,3 +154,18 @@ def test_a_rate_of_zero_stays_zero():
 def test_what_a_decay_does_not_offer_is_refused(rate, complaint):
     with pytest.raises(UserError, match=complaint):
         made(**rate)
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("option", [{"decay_at": (0.25,)}, {"decay_factor": 0.3}])
+def test_an_option_that_no_rate_depends_on_is_said_to_have_no_effect(decay, option):
+    changed = rates(made(decay=decay, **option)) != rates(made(decay=decay))
+    (name,) = (key.replace("_", "-") for key in option)
+    expected = [] if changed else [f"{name} has no effect with --decay {decay}"]
+    assert rate_rule.idle(Rate(decay=decay, **option)) == expected
+    assert not rate_rule.idle(Rate(decay=decay))
+
+
+def test_a_window_without_a_trace_is_said_to_have_no_effect():
+    said = ["lr-trace-window has no effect without --lr-trace"]
+    assert rate_rule.idle(Rate(lr_trace_window=3)) == said

@@ -99,6 +99,8 @@ def test_two_trees_have_the_latency_of_a_tree_and_the_bytes_of_a_ring(n):
     """Also where n is no power of two; half duplex doubles the bytes' time."""
     levels = math.ceil(math.log2(n))
     assert all_reduce("double-tree", n, 0.0, flat()).seconds == pytest.approx(2 * levels * ALPHA)
+    costly = all_reduce("double-tree", n, 0.0, flat(overhead=ALPHA)).seconds  # L + 2 o a message
+    assert costly == pytest.approx(2 * levels * 3 * ALPHA)
     both = all_reduce("double-tree", n, M, flat()).seconds
     assert both == pytest.approx(2 * levels * ALPHA + 2 * M * BETA, rel=1e-12)
     assert both <= all_reduce("tree", n, M, flat()).seconds

@@ -38,6 +38,24 @@ def test_machines_that_are_no_faster_than_one_are_told(capsys):
     assert "alone" not in answer
 
 
+def test_options_without_effect_are_said(capsys, tmp_path):
+    times = tmp_path / "times.csv"
+    times.write_text("1,2\n")
+    words = "--learners 2 --algorithm ssgd --order atc --target 0.3 --points 3 --repair 2"
+    more = ["--step-times", str(times), "--compute", "2", "--straggler", "pareto", "--steps", "2"]
+    assert command.main([*words.split(), *more]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "gossip.simulate: note: target has no effect without recorded runs",
+        "gossip.simulate: note: points has no effect without --phase-diagram",
+        "gossip.simulate: note: repair has no effect without --fail-every",
+        "gossip.simulate: note: compute has no effect with --step-times",
+        "gossip.simulate: note: straggler has no effect with --step-times",
+        "gossip.simulate: note: order has no effect with --algorithm ssgd",
+    ]
+    assert command.main(["--learners", "2", "--steps", "2"]) == 0
+    assert not capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("algorithm", "said"),
     [("noloco", "noloco by random pairs is fastest, "),
@@ -112,7 +130,14 @@ def test_a_round_that_is_longer_than_the_steps_is_simulated_whole(tmp_path):
     assert float(line["bytes"]) == pytest.approx(14 / 8 * 4e6 / 100)
 
 
+def test_an_algorithm_has_the_options_it_is_given(capsys, tmp_path):
+    words = ["--algorithm", "diloco", "--algorithm-options", "every=10", "--all-reduce", "ring"]
+    (line,) = rows(capsys, tmp_path / "t.csv", *words, "--parameters", "1e6")
+    assert float(line["bytes"]) == pytest.approx(14 / 8 * 4e6 / 10)
+
+
 BAD = [
+    (["--algorithm", "diloco", "--algorithm-options", "evry=9"], "'evry': did you mean every?"),
     (["--network", "1GBE"], "unknown network '1GBE': did you mean 1GbE?"),
     (["--algorithm", "dsgd"], "unknown algorithm 'dsgd': did you mean dpsgd?"),
     (["--topology", "rings"], "unknown topology 'rings'"),

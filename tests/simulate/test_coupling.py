@@ -13,6 +13,7 @@ from gossip.errors import UserError
 from gossip.report import load_runs
 from gossip.simulate import command
 from gossip.simulate.coupling import config_of, row_bytes
+from gossip.simulate.idle import OF_RUNS
 from tests.report import made_up
 
 TABLES = {"algorithm": "dpsgd", "gossip": {"learners": 16, "topology": "ring"}}
@@ -46,6 +47,26 @@ def test_each_row_gets_the_seconds_and_bytes_of_the_closed_form(study, tmp_path,
         assert float(row["seconds"]) == pytest.approx(steps * step[row["run"]])
         assert float(row["bytes"]) == pytest.approx(steps * sent[row["run"]])
     assert "comes first to a test error of" in capsys.readouterr().out
+
+
+def test_what_the_runs_say_themselves_has_no_effect_and_that_is_said(study, capsys):
+    words = [str(study), "--network", "4G", "--compute", "0.01", "--straggler", "lognormal"]
+    words += ["--fail-every", "0.1", "--repair", "0.1"]
+    assert command.main(words) == 0
+    expected, none = capsys.readouterr()
+    assert not none
+    ignored = {
+        "--learners": "64", "--algorithm": "diloco", "--topology": "star", "--order": "atc",
+        "--topology-options": "a=1", "--algorithm-options": "every=3", "--mix-every": "5",
+        "--parameters": "9", "--bytes-per-parameter": "2", "--scaling": "strong", "--steps": "3",
+        "--seed": "7",
+    }  # fmt: skip
+    assert {name[2:].replace("-", "_") for name in ignored} == {*OF_RUNS}
+    assert command.main([*words, *(text for pair in ignored.items() for text in pair)]) == 0
+    found, notes = capsys.readouterr()
+    assert found == expected
+    for name in ignored:
+        assert f"note: {name[2:]} has no effect with recorded runs\n" in notes
 
 
 @pytest.mark.parametrize(
