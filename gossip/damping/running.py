@@ -119,7 +119,8 @@ class NoiseScale(Damper):
     smaller batches waste updates, larger ones samples. The bars are moving averages of the two
     estimates from the learners' gradients (divided after averaging: a ratio of noisy numbers is
     biased). B_k is at most N // n: an estimate of the signal that is lost in the noise, so near 0
-    or below, says that the batch cannot be too large, and not that the rate has to fall.
+    or below, says that the batch cannot be too large, and not that the rate has to fall. Under a
+    smaller max_batch it falls then, as beyond it under every damper.
 
     Reference: McCandlish et al., "An empirical model of large-batch training", arXiv 1812.06162,
     Section 2 and Appendix A; that the batch follows it, n learners with a share each, is our own.
