@@ -1,17 +1,14 @@
 """Contours of the loss about the runs of one seed: a picture, which nothing is judged by."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from experiments.common.finished import finished
 from experiments.common.scale import Scale
-from experiments.flatness.plan import STUDY, shown
-from experiments.flatness.rows import measured
+from experiments.flatness.plan import shown
+from experiments.flatness.rows import complete, measured
 from experiments.flatness.size import Size, study
 from gossip.config import Config
-from gossip.storage.names import CHECKPOINTS
 
 FILE = "flatness_contours.json"
 DIGITS = 4
@@ -21,17 +18,15 @@ Contours = dict[str, dict[str, Any]]
 """By run `step`, -1 if the loss never was so low, and `contours`, see `Landscape.contours`."""
 
 
-def missing(size: Size, there: Iterable[str]) -> dict[str, Config]:
+def missing(size: Size, there: Contours) -> dict[str, Config]:
     """The runs to be shown that the file does not have."""
-    return {name: config for name, config in shown(size).items() if name not in set(there)}
+    return {name: config for name, config in shown(size).items() if name not in there}
 
 
 def load(scale: Scale) -> Contours:
     """Those of the runs that are finished and measured, with those in the file."""
     size, found = study(scale), read(scale)
-    for name, run in finished(scale.runs / STUDY, shown(size)).items():
-        if (run.folder / CHECKPOINTS).exists():
-            continue  # which go when the run has been measured
+    for name, run in complete(scale, shown(size)).items():
         made = measured(run.folder, size.shown_level) or {"step": -1, "contours": {}}
         found[name] = {"step": made["step"], "contours": _rounded(made["contours"])}
     return {name: found[name] for name in shown(size) if name in found}

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def missing(wanted: dict[str, Config], size: Size, rows: Sequence[Row]) -> dict[
 
 def load(scale: Scale) -> list[Row]:
     """The rows of the runs that are finished and measured, with the kept rows."""
-    size, folder = study(scale), scale.runs / STUDY
+    size = study(scale)
     planned = {
         key(cell, arm, seed): (cell, arm)
         for seed in size.seeds
@@ -87,12 +87,17 @@ def load(scale: Scale) -> list[Row]:
     }
     made = [
         row_of(run, *planned[name], level, size)
-        for name, run in finished(folder, planned).items()
-        if not (run.folder / CHECKPOINTS).exists()  # which go when the run has been measured
+        for name, run in complete(scale, planned).items()
         for level in size.levels
     ]
     order = [row_key(name, level) for name in runs(size) for level in size.levels]
     return kept.merged(made, read(scale), order)
+
+
+def complete(scale: Scale, wanted: Iterable[str]) -> dict[str, Run]:
+    """The finished runs by name whose checkpoints are gone, so that they have been measured."""
+    there = finished(scale.runs / STUDY, wanted)
+    return {name: run for name, run in there.items() if not (run.folder / CHECKPOINTS).exists()}
 
 
 def row_of(run: Run, cell: Cell, arm: str, level: float, size: Size) -> Row:

@@ -43,8 +43,9 @@ class Size:
     seeds: tuple[int, ...] = tuple(range(400, 410))
     """Fresh ones, in no other study; rates and lengths were chosen on seeds 0 to 2."""
     shown_level: float = 0.3
-    """Where they are shown: a loss that SSGD comes to at the large rate as well."""
+    """Training loss that contours are shown at: SSGD comes to it at the large rate as well."""
     shown_settings: Settings = CONTOURS
+    """What is measured for them."""
 
 
 FULL = Size()
