@@ -220,5 +220,5 @@ def test_a_run_on_real_data_is_shown_with_what_its_error_is(tmp_path, capsys, no
     assert "<th>test 1 - R^2" in text
     assert '"names": {"test_error": "test 1 - R^2"}' in text
     steps = len(found.column("step"))
-    coupled = Coupled(found, 60, np.arange(steps, dtype=float), np.zeros(steps), 1.0)
+    coupled = Coupled("d", found, 60, np.arange(steps, dtype=float), np.zeros(steps), 1.0)
     assert "comes first to a test 1 - R^2 of 70.00%, in " in sentence([coupled], 0.7, "a network")

@@ -159,6 +159,8 @@ def run(command: Command) -> None:
     Raises:
         UserError: something in it cannot be simulated, or a file that cannot be written.
     """
+    if not command.all_reduce:
+        raise UserError(f"--all-reduce names none: give one or more of {', '.join(ALL_REDUCES)}")
     if command.fit is not None:
         from gossip.simulate.fitting import fit_to  # torch and MPI: for this alone
 
@@ -257,11 +259,12 @@ def _phases(command: Command) -> None:
 
 def _couple(command: Command) -> None:
     asked = question(command)
-    how = command.all_reduce[0]
-    disturbance, seconds = asked.config.reliability, command.compute
+    disturbance, seconds, ways = asked.config.reliability, command.compute, command.all_reduce
     runs = load_runs(command.runs)
     coupled = [
-        couple(run, asked.machines, disturbance, seconds=seconds, all_reduce=how) for run in runs
+        each
+        for run in runs
+        for each in couple(run, asked.machines, disturbance, seconds=seconds, all_reduces=ways)
     ]
     target = reachable(runs) if command.target is None else command.target
     console = _console()

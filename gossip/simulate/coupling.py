@@ -29,6 +29,8 @@ BYTES = {"float64": 8, "float32": 4, "bf16": 2, "fp16": 2}
 class Coupled:
     """A run with the time that its steps would have taken."""
 
+    name: str
+    """The run's label, and the all-reduce where there is one."""
     run: Run
     steps: int
     """Steps done."""
@@ -53,38 +55,41 @@ def couple(
     disturbance: Reliability,
     *,
     seconds: float | None = None,
-    all_reduce: str = "ring",
-) -> Coupled:
-    """Attach simulated seconds to a run's trace.
+    all_reduces: Sequence[str] = ("ring",),
+) -> list[Coupled]:
+    """Attach simulated seconds to a run's trace, once for each way to average over all learners.
 
     Args:
         run: as `gossip.report` loads it.
         machines: what it is thought to have run on.
         disturbance: the stragglers.
         seconds: of a gradient, in the place of the machines'; None: what the run has measured.
-        all_reduce: how averages over all learners are made.
+        all_reduces: how averages over all learners are made; one result where there are none.
 
     Raises:
         UserError: the run has no trace, no timing or no size, or cannot be simulated.
     """
     done = _steps(run)
-    made = setting(run, machines, disturbance, seconds=seconds, all_reduce=all_reduce)
-    timeline = simulate(made, int(done[-1]))
-    sent = timeline.sent_per_step.bytes * done.astype(np.float64)
+    made = settings(run, machines, disturbance, seconds=seconds, all_reduces=all_reduces)
     replayed = machines.step_times is not None
-    gradient = float(timeline.busy.mean()) / done[-1] if replayed else made.compute.seconds
-    return Coupled(run, int(done[-1]), timeline.last[done - 1], sent, gradient)
+    coupled = []
+    for name, each in made.items():
+        timeline = simulate(each, int(done[-1]))
+        sent = timeline.sent_per_step.bytes * done.astype(np.float64)
+        gradient = float(timeline.busy.mean()) / done[-1] if replayed else each.compute.seconds
+        coupled.append(Coupled(name, run, int(done[-1]), timeline.last[done - 1], sent, gradient))
+    return coupled
 
 
-def setting(
+def settings(
     run: Run,
     machines: Machines,
     disturbance: Reliability,
     *,
     seconds: float | None = None,
-    all_reduce: str = "ring",
-) -> Setting:
-    """What is simulated of a run; arguments as of `couple`.
+    all_reduces: Sequence[str] = ("ring",),
+) -> dict[str, Setting]:
+    """What is simulated of a run, by name; arguments as of `couple`.
 
     Raises:
         UserError: the run has no timing or no size, or cannot be simulated.
@@ -93,8 +98,14 @@ def setting(
     if seconds is None and machines.step_times is None:
         seconds = _measured(run)
     used = machines if seconds is None else replace(machines, seconds=seconds)
-    name, m = str(run.setting("algorithm")), row_bytes(run, config)
-    return scenario.setting(name, config, used, m, all_reduce=all_reduce)
+    algorithm, m = str(run.setting("algorithm")), row_bytes(run, config)
+    made: dict[str, Setting] = {}
+    for how in all_reduces:
+        each = scenario.setting(algorithm, config, used, m, all_reduce=how)
+        if mixes(each.pattern) or not averages(each.pattern):
+            return {run.label: each}
+        made[f"{run.label} by {how} all-reduce"] = each
+    return made
 
 
 def by_target(
@@ -108,7 +119,7 @@ def by_target(
 ) -> Seconds:
     """Seconds to a test error of each run that comes to it, on any network.
 
-    A run whose learners average over all counts by each all-reduce; other arguments as of `couple`.
+    Other arguments as of `couple`.
 
     Raises:
         UserError: as `couple`, or no run comes to the target.
@@ -119,12 +130,8 @@ def by_target(
         if not len(reached):
             continue
         steps = int(_steps(run)[reached[0]])
-        for how in all_reduces:
-            made = setting(run, machines, disturbance, seconds=seconds, all_reduce=how)
-            if mixes(made.pattern) or not averages(made.pattern):
-                timed[run.label] = made, steps
-                break
-            timed[f"{run.label} by {how} all-reduce"] = made, steps
+        made = settings(run, machines, disturbance, seconds=seconds, all_reduces=all_reduces)
+        timed |= {name: (each, steps) for name, each in made.items()}
     if not timed:
         raise UserError(
             f"none of the runs comes to a {test_error(runs)} of {target:g}: give a --target"
@@ -174,15 +181,19 @@ def reachable(runs: Sequence[Run]) -> float:
 def sentence(coupled: Sequence[Coupled], target: float, network: str) -> str:
     """Which run comes to the target first, and by how much."""
     goal = f"{test_error([each.run for each in coupled])} of {target:.2%}"
-    times = sorted((each.to(target)[0], each.run.label) for each in coupled)
-    reached = [(seconds, label) for seconds, label in times if math.isfinite(seconds)]
+    times = {each.name: each.to(target)[0] for each in coupled}
+    reached = sorted(
+        (name for name, seconds in times.items() if math.isfinite(seconds)), key=times.__getitem__
+    )
     if not reached:
         return f"On {network} none of the runs comes to a {goal}."
-    (seconds, label), *others = reached
-    said = f"On {network} {label} comes first to a {goal}, in {seconds:.4g} s"
-    for more, name in others[:1]:
-        said += f"; {name} in {more:.4g} s, {more / seconds:.3g} times as long"
-    missing = [each.run.label for each in coupled if not math.isfinite(each.to(target)[0])]
+    first, *others = reached
+    said = f"On {network} {first} comes first to a {goal}, in {times[first]:.4g} s"
+    for name in others[:1]:
+        longer = f"{times[name] / times[first]:.3g}"
+        how = "as soon" if longer == "1" else f"in {times[name]:.4g} s, {longer} times as long"
+        said += f"; {name} {how}"
+    missing = [name for name, seconds in times.items() if not math.isfinite(seconds)]
     return said + (f"; {', '.join(missing)} never" if missing else "") + "."
 
 

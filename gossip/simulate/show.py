@@ -127,7 +127,7 @@ def coupled_table(coupled: Sequence[Coupled], target: float) -> Table:
         errors = each.run.column("test_error")
         final = errors[np.isfinite(errors)][-1:]
         made.add_row(
-            each.run.label,
+            each.name,
             f"{each.gradient:.4g}",
             f"{each.seconds[-1] / each.steps:.4g}",
             f"{each.seconds[-1]:.4g}",
@@ -150,7 +150,7 @@ def write_coupled(coupled: Sequence[Coupled], path: Path) -> None:
         UserError: it cannot be written.
     """
     rows = [
-        {"run": each.run.label, "step": int(step), "seconds": seconds, "bytes": sent}
+        {"run": each.name, "step": int(step), "seconds": seconds, "bytes": sent}
         | {name: each.run.column(name)[k] for name in COLUMNS}
         for each in coupled
         for k, (step, seconds, sent) in enumerate(
@@ -180,7 +180,7 @@ def draw_coupled(coupled: Sequence[Coupled], title: str, path: Path) -> None:
             for each in coupled:
                 values = each.run.column(name)
                 there = np.isfinite(values)
-                axes.plot(each.seconds[there], values[there], label=each.run.label)
+                axes.plot(each.seconds[there], values[there], label=each.name)
             axes.set(xlabel="simulated seconds", ylabel=names[name])
         panels[0].legend()
         figure.suptitle(title)

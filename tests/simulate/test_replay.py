@@ -80,6 +80,7 @@ def test_a_run_that_was_killed_has_the_times_of_another(tmp_path, capsys):
     killed = made_up.run(tmp_path / "killed", outcome=outcome, tables=tables, made=made_up.rows(4))
     times = np.array([[0.1, 0.2], [0.3, 0.1]])
     words = [str(killed), "--network", "ideal", "--step-times", str(made(tmp_path / "A", times))]
+    words += ["--all-reduce", "ring"]
     assert command.main(words) == 0
     assert " 0.175 " in capsys.readouterr().out  # the mean; a step takes 0.25
     file = tmp_path / "t.csv"
