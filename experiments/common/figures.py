@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossip.report.figures import STYLE
+from gossip.storage.folder import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,5 +38,5 @@ def save(figure: "Figure", path: Path) -> None:
     from matplotlib import style
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with style.context(STYLE):
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    with style.context(STYLE), replacing(path) as partial:
+        figure.savefig(partial, format=path.suffix[1:], dpi=DPI, metadata={"Software": None})

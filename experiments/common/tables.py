@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gossip.report import Run
+from gossip.storage.folder import replacing
 
 SHOWN = ("gossip", "torch", "numpy", "python")
 """Libraries whose versions go into a row."""
@@ -19,7 +20,7 @@ Kind = TypeVar("Kind")
 def write(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write rows that all have the same columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(tables[0]), lineterminator="\n")
         writer.writeheader()
         for table in tables:

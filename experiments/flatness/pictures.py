@@ -9,6 +9,7 @@ from experiments.flatness.contours import Contours
 from experiments.flatness.groups import Measured
 from experiments.flatness.plan import ARMS, SHOWN, SSGD, shown_key
 from experiments.flatness.size import Cell, Size
+from gossip.landscape.planes import RANDOM, THROUGH, UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,8 +77,6 @@ def _ratios(
 
 LINES = 2.0 ** np.arange(-2, 5, 0.5)
 """Levels of the loss that a line is drawn at, over the level that the runs are shown at."""
-RANDOM, THROUGH = "filter-normalised", "through the learners"
-UNITS = {RANDOM: "multiples of the filters' norms", THROUGH: "units of the weights"}
 
 
 def contours(found: Contours, size: Size) -> "Figure":

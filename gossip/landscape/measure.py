@@ -167,14 +167,14 @@ def _contours(
     surface: Surface, task: Task, x: Tensor, mean: Tensor, settings: Settings
 ) -> dict[str, dict[str, Any]]:
     """In random directions, and through the learners where they span a plane."""
-    kinds = {"filter-normalised": planes.at_random(mean, task.layers, settings.seed)}
+    kinds = {planes.RANDOM: planes.at_random(mean, task.layers, settings.seed)}
     if (plane := planes.through(x)) is not None:
-        kinds["through the learners"] = plane
+        kinds[planes.THROUGH] = plane
     found = {}
     for kind, plane in kinds.items():
         places = [plane.place(row) for row in x]
         reach = 1.0
-        if kind == "through the learners":
+        if kind == planes.THROUGH:
             reach = BEYOND * max(max(abs(a), abs(b)) for a, b in places)
         axis = np.linspace(-reach, reach, settings.grid).tolist()
         loss = planes.on_grid(surface, plane, axis, axis)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossip.landscape.measure import Landscape
+from gossip.landscape.planes import UNITS
 from gossip.report.axes import GREY, log_or_note, plain
 from gossip.report.figures import STYLE
 
@@ -69,7 +70,4 @@ def _contour(axes: "Axes", kind: str, contour: dict[str, Any]) -> None:
     axes.plot(0, 0, "+", color="black", ms=8, label="mean")
     axes.set_title(title)
     axes.set_aspect("equal")
-    if kind == "through the learners":
-        axes.set_xlabel("units of the weights")
-    else:
-        axes.set_xlabel("multiples of the filters' norms")
+    axes.set_xlabel(UNITS[kind])

@@ -16,6 +16,10 @@ BETWEEN = 11
 """Points of a line on which the highest is looked for, its ends among them."""
 TINY = 1e-10
 """Added to the norm of a direction's filter before it is divided by it."""
+RANDOM, THROUGH = "filter-normalised", "through the learners"
+"""Planes that are measured, as a landscape's file calls them."""
+UNITS = {RANDOM: "multiples of the filters' norms", THROUGH: "units of the weights"}
+"""Of a plane's axes."""
 
 
 @dataclass(frozen=True)

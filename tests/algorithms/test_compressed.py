@@ -155,6 +155,38 @@ def test_choco_follows_the_published_recursion():
         torch.testing.assert_close(state.x, x, rtol=1e-12, atol=1e-12)
 
 
+def test_choco_awc_follows_the_published_recursion():
+    w, keys = torch.from_numpy(static("ring")(0).toarray()), torch.zeros(8, dtype=torch.int64)
+    top, x = operator("top-k:2"), P.start()
+    estimate = torch.zeros_like(x)
+    walk = weights(ChocoAwc(SGD, "top-k:2", 0.3), P.gradient, static("ring"), P.start(), STEPS, LR)
+    for found in walk:
+        estimate = estimate + compressed(top, x - estimate, keys)
+        x = x - LR * P.at(x) + 0.3 * (w @ estimate - estimate)
+        torch.testing.assert_close(found, x, rtol=1e-11, atol=1e-11)
+
+
+def test_dcd_follows_the_published_recursion():
+    w, keys = torch.from_numpy(static("ring")(0).toarray()), torch.zeros(8, dtype=torch.int64)
+    c, x = operator("int8:2"), ALIKE
+    for found in weights(Dcd(SGD, "int8:2"), P.gradient, static("ring"), ALIKE, STEPS, LR):
+        x = x + compressed(c, w @ x - LR * P.at(x) - x, keys)
+        torch.testing.assert_close(found, x, rtol=1e-11, atol=1e-11)
+
+
+def test_beer_follows_the_published_recursion():
+    """Algorithm 1 of the paper, from x^0 with h^0 = 0: corrections leave before the gradient."""
+    w, keys = torch.from_numpy(static("ring")(0).toarray()), torch.zeros(8, dtype=torch.int64)
+    top, x = operator("top-k:2"), P.start()
+    h, v, g, before = (torch.zeros_like(x) for _ in range(4))
+    walk = weights(Beer(SGD, "top-k:2", 0.3), P.gradient, static("ring"), P.start(), STEPS, LR)
+    for found in walk:
+        h, g = h + compressed(top, x - h, keys), g + compressed(top, v - g, keys)
+        v, before = v + 0.3 * (w @ g - g) + P.at(x) - before, P.at(x)
+        x = x + 0.3 * (w @ h - h) - LR * v
+        torch.testing.assert_close(found, x, rtol=1e-11, atol=1e-11)
+
+
 def test_deepsqueeze_follows_the_published_recursion():
     w = torch.from_numpy(static("ring")(0).toarray())
     top, keys = operator("top-k:2"), torch.zeros(8, dtype=torch.int64)
