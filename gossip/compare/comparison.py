@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gossip.compare import methods
 from gossip.compare.methods import SINGLE, Side
-from gossip.compare.options import changed, free
+from gossip.compare.options import free
 from gossip.config import Config
 from gossip.errors import UserError
 
@@ -97,8 +97,10 @@ class Comparison:
             raise UserError(
                 "--tune needs --validation > 0: the test set may not choose what it judges"
             )
-        for values in self.grid() if keys else ():
-            changed(self.base, dict(values))
+        for side, values in itertools.product(self.sides(), self.grid() if keys else ()):
+            methods.config(
+                side, self.base, self.learners[0], self.seeds[0], dict(values), given=self.given
+            )
 
 
 def tried(text: str) -> tuple[str, tuple[str, ...]]:

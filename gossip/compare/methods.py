@@ -56,7 +56,7 @@ def parse(text: str) -> Side:
     one_of((SINGLE, *NAMES, *PRESETS), name, "method")
     options = parse_options(rest.split(",") if colon else (), f"method {name}")
     for key in options:
-        free(key, f"method {name}: option")
+        free(key, f"option of method {name}")
     return Side(text, name, options)
 
 

@@ -74,7 +74,7 @@ def test_the_single_worker_has_one_learner_no_scaling_and_no_warmup() -> None:
     ("text", "sentence"),
     [
         ("lsv", "unknown method 'lsv': did you mean lsw"),
-        ("lsw:lrr=1", "option 'lrr': did you mean lr"),
+        ("lsw:lrr=1", "option of method lsw 'lrr': did you mean lr"),
         ("lsw:lr", "write it as key=value"),
         ("lsw:", "write it as key=value"),
         ("lsw:lr=1,lr=2", "given twice"),

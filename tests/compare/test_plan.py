@@ -63,6 +63,15 @@ def test_every_method_and_every_n_get_the_same_trials() -> None:
     assert all(other == first for other in others)
 
 
+def test_what_is_tuned_has_to_be_an_option_of_the_methods_themselves() -> None:
+    tuned = ("algorithm_options=gamma=0.1,gamma=0.3",)
+    made = plan(comparison(methods=("choco-atc",), target=0.1, tune=tuned))
+    given = {config.gossip.algorithm_options for config in made.values()}
+    assert given == {("gamma=0.1",), ("gamma=0.3",)}
+    with pytest.raises(UserError, match="algorithm ssgd has no option 'gamma'"):
+        comparison(methods=("choco-atc", "lsw"), target=0.1, tune=tuned)
+
+
 def trials_of(tuned: Comparison, errors: dict[str, float], lost: str = "") -> dict[str, Run]:
     """A finished run for each entry, its error by the tuned learning rate."""
     found = {}
