@@ -17,6 +17,8 @@ LABEL = "label"
 """The column of a table that is to be predicted; all others are inputs."""
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 """Endings of the files that are images."""
+GREY = ("1", "L", "LA", "I", "I;16")
+"""Modes of images with one channel, as Pillow calls them."""
 TABLES = (".parquet", ".csv")
 """Endings of the files that are tables; the first line of a .csv has the columns' names."""
 TESTS = ("test", "val", "validation")
@@ -156,8 +158,9 @@ def numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarra
 def read_images(folder: Path) -> Arrays | None:
     """FOLDER/train/CLASS/*.png and FOLDER/test/CLASS/*.png, as torchvision's ImageFolder has them.
 
-    All images have one size. Inputs are [N, H, W] uint8 where all are grey, else [N, 3, H, W];
-    classes are numbered in the order of their names, images taken in that of theirs.
+    All images have one size. Inputs are [N, H, W] uint8 where all are grey, else [N, 3, H, W], of
+    16 bits the upper 8; classes are numbered in the order of their names, images taken in that of
+    theirs.
 
     Returns:
         None where there are no such folders.
@@ -177,7 +180,7 @@ def read_images(folder: Path) -> Arrays | None:
     for part, files in zip((train, test), found, strict=True):
         if not files:
             raise UserError(f"{part}: no {', '.join(IMAGES)} in its folders, one for each class")
-    grey = all(_mode(path) == "L" for files in found for path, _ in files)
+    grey = all(_mode(path) in GREY for files in found for path, _ in files)
     size = _size(found[0][0][0])
     halves = [_images(files, size, grey=grey) for files in found]
     return halves[0][0], halves[0][1], halves[1][0], halves[1][1]
@@ -225,7 +228,7 @@ def stacked(
     """
     for k, (image, name) in enumerate(images):
         with image:
-            pixels = np.asarray(image.convert("L" if grey else "RGB"))
+            pixels = _pixels(image, "L" if grey else "RGB")
         if pixels.shape[:2] != size:
             raise UserError(
                 f"{name}: {pixels.shape[1]} x {pixels.shape[0]} pixels where the first image has "
@@ -233,6 +236,15 @@ def stacked(
             )
         out[k] = pixels if grey else pixels.transpose(2, 0, 1)
     return out
+
+
+def _pixels(image: Any, mode: str) -> np.ndarray:
+    """[H, W] or [H, W, 3] uint8; `convert` alone would make 255 of all that 16 bits have above."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return np.asarray(image.convert(mode))
 
 
 def _mode(path: Path) -> str:

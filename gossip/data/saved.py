@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError, hold_out_every_fifth
-from gossip.data.files import LABEL, MAX_BYTES, TESTS, columns_of, numbered, stacked
+from gossip.data.files import GREY, LABEL, MAX_BYTES, TESTS, columns_of, numbered, stacked
 from gossip.errors import UserError, said
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _read(parts: list[Path], folder: Path) -> tuple[list[np.ndarray], list[np.nd
     if len(names) == 1 and _is_image(tables[0], names[0]):
         labels = [_column(table, LABEL, folder) for table in tables]
         pixels = [_images(table, names[0], folder) for table in tables]
-        grey = all(image.mode == "L" for images in pixels for image, _ in images)
+        grey = all(image.mode in GREY for images in pixels for image, _ in images)
         size = pixels[0][0][0].size[::-1]
         shape = size if grey else (3, *size)
         inputs = [

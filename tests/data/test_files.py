@@ -121,6 +121,24 @@ def test_folders_of_images_are_the_arrays(tmp_path, shape):
     assert found.train_labels.tolist() == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("kind", ["16 bits", "1 bit", "grey with alpha"])
+def test_every_kind_of_grey_is_grey(tmp_path, kind):
+    """Of 16 bits the upper 8 are taken; Pillow's own conversion would cut them off at 255."""
+    pixels = DRAWS.integers(256, size=(5, 4), dtype=np.uint8)
+    made, expected = {
+        "16 bits": (Image.fromarray(pixels.astype(np.uint16) * 257), pixels),
+        "1 bit": (Image.fromarray(pixels > 127), np.where(pixels > 127, 255, 0)),
+        "grey with alpha": (Image.merge("LA", (Image.fromarray(pixels),) * 2), pixels),
+    }[kind]
+    for part in ("train", "test"):
+        folder = tmp_path / "mine" / part / "cat"
+        folder.mkdir(parents=True)
+        made.save(folder / "a.png")
+        Image.fromarray(np.zeros((5, 4), np.uint8)).save(folder / "b.png")
+    found = load("mine", tmp_path)
+    np.testing.assert_array_equal(found.train_inputs, np.stack((expected, 0 * expected)))
+
+
 def test_images_that_do_not_fit_are_refused(tmp_path):
     for part in ("train", "test"):
         images(tmp_path / "mine" / part, 4, (5, 4))
