@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from gossip.streams import LANDSCAPE, generator
@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The largest and the least eigenvalue; NaN where the iteration did not converge."""
+    """The largest and the least eigenvalue; NaN where products are not finite or not converged."""
 
     largest: float
     least: float
@@ -70,6 +70,13 @@ def largest(product: HessianProduct, d: int, seed: int) -> float:
 
 
 def _end(product: HessianProduct, d: int, seed: int, which: str) -> float:
+    start = generator(seed, LANDSCAPE, START).standard_normal(d)
+    first = product(torch.from_numpy(start))
+    # Asked here: of a matrix that is 0, as of a model whose units are all dead, ARPACK has none.
+    if not first.any():
+        return 0.0
+    if not first.isfinite().all():
+        return nan
     if d <= SMALL:
         columns = [product(unit) for unit in torch.eye(d, dtype=torch.float64)]
         values = torch.linalg.eigvalsh(torch.stack(columns))
@@ -77,11 +84,10 @@ def _end(product: HessianProduct, d: int, seed: int, which: str) -> float:
     operator = LinearOperator(
         (d, d), matvec=lambda v: product(torch.from_numpy(v.reshape(-1))).numpy(), dtype=np.float64
     )
-    start = generator(seed, LANDSCAPE, START).standard_normal(d)
     options = {"tol": TOLERANCE, "v0": start, "maxiter": MOST_RESTARTS}
     try:
         found = eigsh(operator, k=1, which=which, return_eigenvectors=False, **options)
-    except ArpackNoConvergence:
+    except ArpackError:  # it did not converge, or numbers grew out of range on the way
         return nan
     return float(found[0])
 

@@ -63,6 +63,14 @@ SPECTRA = {
 }
 
 
+@pytest.mark.parametrize("d", [3, 60])
+@pytest.mark.parametrize("factor", [0.0, math.nan, math.inf])
+def test_a_hessian_that_is_zero_or_not_finite_has_ends_all_the_same(d, factor):
+    found = curvature.ends(lambda v: factor * v, d, seed=0)
+    expected = 0.0 if factor == 0 else math.nan
+    assert found == pytest.approx((expected, expected), abs=0, nan_ok=True)
+
+
 @pytest.mark.parametrize("name", SPECTRA)
 def test_ends_of_a_known_spectrum(name):
     surface = Quadratic(SPECTRA[name])
