@@ -107,6 +107,8 @@ def columns_of(
     """
     import pyarrow as pa
 
+    if twice := {name for name in table.column_names if table.column_names.count(name) > 1}:
+        raise UserError(f"{path}: several columns are named {min(twice)!r}: name each differently")
     names = [name for name in table.column_names if name != LABEL]
     if LABEL not in table.column_names or not names:
         raise UserError(
@@ -118,7 +120,7 @@ def columns_of(
     if table.num_rows and holds_lists(table, LABEL):
         labels = regular(table, LABEL, path)
     else:
-        labels = table[LABEL].to_numpy(zero_copy_only=False) if table.num_rows else np.empty(0, int)
+        labels = cells_of(table, LABEL) if table.num_rows else np.empty(0, int)
     if len(names) == 1 and table.num_rows and holds_lists(table, names[0]):
         return regular(table, names[0], path), labels, names
     values = []
@@ -136,13 +138,24 @@ def columns_of(
     return np.stack(values, axis=1), labels, columns or names
 
 
+def cells_of(table: "pa.Table", name: str) -> np.ndarray:
+    """A column as an array, None or NaN where there is no value."""
+    import pyarrow as pa
+
+    column = table[name]
+    if pa.types.is_dictionary(column.type):  # to_numpy gives a missing value the last category
+        column = column.cast(column.type.value_type)
+    return column.to_numpy(zero_copy_only=False)
+
+
 def numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Labels as numbers: numbers as they are, texts by their order in the training set."""
     if train.dtype.kind in "iu" and test.dtype.kind in "iu":
         return train, test
     if all(part.dtype.kind in "iuf" and np.isfinite(part).all() for part in (train, test)):
         return train.astype(np.float64), test.astype(np.float64)
-    if not all(isinstance(label, str) for label in [*train, *test]):
+    # A CSV has an empty text where a label is left out.
+    if not all(isinstance(label, str) and label for label in [*train, *test]):
         raise UserError(
             f"{path}: column {LABEL!r} has labels that are neither numbers nor texts, or none in "
             "places: give one kind"
@@ -221,9 +234,14 @@ def stacked(
         out: where the pixels go.
 
     Raises:
-        UserError: one has another size.
+        UserError: one has another size, or more than a byte a channel, which would be cut off.
     """
     for k, (image, name) in enumerate(images):
+        if image.mode.startswith(("I", "F")):
+            raise UserError(
+                f"{name}: has more than 8 bits a channel: scale all images to 8, or give the "
+                "numbers as .npz"
+            )
         with image:
             pixels = np.asarray(image.convert("L" if grey else "RGB"))
         if pixels.shape[:2] != size:
