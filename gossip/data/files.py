@@ -17,7 +17,7 @@ LABEL = "label"
 """The column of a table that is to be predicted; all others are inputs."""
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 """Endings of the files that are images."""
-GREY = ("1", "L", "LA", "I", "I;16")
+GREY = ("1", "L", "LA", "I;16")
 """Modes of images with one channel, as Pillow calls them."""
 TABLES = (".parquet", ".csv")
 """Endings of the files that are tables; the first line of a .csv has the columns' names."""
@@ -109,6 +109,10 @@ def columns_of(
     """
     import pyarrow as pa
 
+    if twice := {name for name in table.column_names if table.column_names.count(name) > 1}:
+        raise UserError(f"{path}: several columns are named {min(twice)!r}: name each differently")
+    if not table.num_rows:
+        raise UserError(f"{path}: has no rows: give at least one")
     names = [name for name in table.column_names if name != LABEL]
     if LABEL not in table.column_names or not names:
         raise UserError(
@@ -117,11 +121,8 @@ def columns_of(
         )
     if columns is not None and sorted(names) != sorted(columns):
         raise UserError(f"{path}: its columns are not those of {like}: give both the same")
-    if table.num_rows and holds_lists(table, LABEL):
-        labels = regular(table, LABEL, path)
-    else:
-        labels = table[LABEL].to_numpy(zero_copy_only=False) if table.num_rows else np.empty(0, int)
-    if len(names) == 1 and table.num_rows and holds_lists(table, names[0]):
+    labels = regular(table, LABEL, path) if holds_lists(table, LABEL) else cells_of(table, LABEL)
+    if len(names) == 1 and holds_lists(table, names[0]):
         return regular(table, names[0], path), labels, names
     values = []
     for name in columns or names:
@@ -134,8 +135,19 @@ def columns_of(
             raise UserError(
                 f"{path}: column {name!r} {problem}: leave it out, or make numbers of it"
             )
-        values.append(table[name].to_numpy().astype(np.float32))
+        with np.errstate(over="ignore"):  # what is no float32 is refused with all that is infinite
+            values.append(table[name].to_numpy().astype(np.float32))
     return np.stack(values, axis=1), labels, columns or names
+
+
+def cells_of(table: "pa.Table", name: str) -> np.ndarray:
+    """A column as an array, None or NaN where there is no value."""
+    import pyarrow as pa
+
+    column = table[name]
+    if pa.types.is_dictionary(column.type):  # to_numpy gives a missing value the last category
+        column = column.cast(column.type.value_type)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +156,8 @@ def numbered(train: np.ndarray, test: np.ndarray, path: Path) -> tuple[np.ndarra
         return train, test
     if all(part.dtype.kind in "iuf" and np.isfinite(part).all() for part in (train, test)):
         return train.astype(np.float64), test.astype(np.float64)
-    if not all(isinstance(label, str) for label in [*train, *test]):
+    # A CSV has an empty text where a label is left out.
+    if not all(isinstance(label, str) and label for label in [*train, *test]):
         raise UserError(
             f"{path}: column {LABEL!r} has labels that are neither numbers nor texts, or none in "
             "places: give one kind"
@@ -224,9 +237,14 @@ def stacked(
         out: where the pixels go.
 
     Raises:
-        UserError: one has another size.
+        UserError: one has another size, or numbers of 32 bits, which have no range of their own.
     """
     for k, (image, name) in enumerate(images):
+        if image.mode in ("I", "F"):
+            raise UserError(
+                f"{name}: has 32 bits a channel: scale all images to 8 or 16, or give the numbers "
+                "as .npz"
+            )
         with image:
             pixels = _pixels(image, "L" if grey else "RGB")
         if pixels.shape[:2] != size:
@@ -242,7 +260,7 @@ def _pixels(image: Any, mode: str) -> np.ndarray:
     """[H, W] or [H, W, 3] uint8; `convert` alone would make 255 of all that 16 bits have above."""
     from PIL import Image
 
-    if image.mode.startswith("I"):
+    if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     return np.asarray(image.convert(mode))
 

@@ -31,7 +31,7 @@ def regular(table: "pa.Table", name: str, path: Path) -> np.ndarray:
     import pyarrow.compute as pc
 
     kind = table.schema.field(name).type
-    cells = pa.concat_arrays(table[name].chunks) if table.num_rows else pa.array([], kind)
+    cells = pa.concat_arrays(table[name].chunks)
     shape = [len(cells)]
     while _is_list(cells.type):
         lengths = pc.call_function("list_value_length", [cells]).unique()

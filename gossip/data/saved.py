@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossip.data.dataset import Arrays, CorruptDataError, hold_out_every_fifth
-from gossip.data.files import GREY, LABEL, MAX_BYTES, TESTS, columns_of, numbered, stacked
+from gossip.data.files import (
+    GREY,
+    LABEL,
+    MAX_BYTES,
+    TESTS,
+    cells_of,
+    columns_of,
+    numbered,
+    stacked,
+)
 from gossip.errors import UserError, said
 
 if TYPE_CHECKING:
@@ -96,7 +105,7 @@ def _column(table: "pa.Table", name: str, folder: Path) -> np.ndarray:
             f"{folder}: columns are {', '.join(table.column_names)[:200]}: one must be {name!r}, "
             "with a row at least"
         )
-    return table[name].to_numpy(zero_copy_only=False)
+    return cells_of(table, name)
 
 
 def _images(table: "pa.Table", name: str, folder: Path) -> list[tuple[Any, str]]:

@@ -11,6 +11,7 @@ from pyarrow import csv, parquet
 
 from gossip import run, trace
 from gossip.data import CorruptDataError, load
+from gossip.data.files import stacked
 from gossip.errors import UserError
 
 DRAWS = np.random.default_rng(0)
@@ -50,6 +51,10 @@ def test_of_one_table_every_fifth_of_a_class_is_held_out_and_texts_are_classes(t
         ({"c": [None] + [1.0] * 19}, "column 'c' has cells without a value"),
         ({"label": [None] + [0.5] * 19}, "neither numbers nor texts, or none in places"),
         ({"label": [None] + [1] * 19}, "neither numbers nor texts, or none in places"),
+        (
+            {"label": pa.array([None] + ["no", "yes"] * 9 + ["no"]).dictionary_encode()},
+            "neither numbers nor texts, or none in places",
+        ),
     ],
 )
 def test_tables_of_something_else_are_refused(tmp_path, columns, message):
@@ -80,6 +85,21 @@ def test_real_numbers_are_to_be_predicted_and_every_fifth_of_their_order_is_held
 def test_a_csv_that_is_no_table_is_refused(tmp_path):
     (tmp_path / "mine.csv").write_text("a,label\n1,2\n1,2,3\n")
     with pytest.raises(CorruptDataError, match="not a CSV table"):
+        load("mine", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,label\n1,no\n2,\n3,yes\n", "neither numbers nor texts, or none in places"),
+        ("a,label\n", "has no rows"),
+        ("a,a,label\n1,2,0\n", "several columns are named 'a'"),
+        ("a,label,label\n1,0,0\n", "several columns are named 'label'"),
+    ],
+)
+def test_a_csv_with_labels_left_out_or_a_name_twice_is_refused(tmp_path, text, message):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
         load("mine", tmp_path)
 
 
@@ -162,6 +182,13 @@ def saved(folder, *tables):
             f.write_table(each)
     state = {"_data_files": [{"filename": name} for name in names], "_split": folder.name}
     (folder / "state.json").write_text(json.dumps(state))
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_images_of_32_bits_a_channel_are_refused(kind):
+    deep = Image.fromarray(np.arange(16, dtype=kind).reshape(4, 4))
+    with pytest.raises(UserError, match="has 32 bits a channel"):
+        stacked([(deep, "a.tif")], (4, 4), grey=False, out=np.empty((1, 3, 4, 4), np.uint8))
 
 
 def test_a_saved_data_set_of_hugging_face_is_its_columns(tmp_path):
