@@ -10,8 +10,8 @@ from gossip.compare import metrics
 from gossip.compare.comparison import Comparison, TunedValues
 from gossip.compare.methods import SINGLE
 from gossip.compare.plan import Cell, Entry, entries, trial_seeds
-from gossip.errors import UserError
 from gossip.report import Run
+from gossip.storage.folder import replacing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,13 +160,10 @@ def write_csv(made: Sequence[Row], path: Path) -> Path:
     Raises:
         UserError: the file cannot be written.
     """
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, [f.name for f in fields(Row)], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({k: _cell(v) for k, v in asdict(row).items()} for row in made)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: _cell(v) for k, v in asdict(row).items()} for row in made)
     return path
 
 
