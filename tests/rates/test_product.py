@@ -78,7 +78,8 @@ def test_every_rule_trains_and_does_so_again(scaling, warmup, decay, ratio, name
 @pytest.mark.parametrize("name", NOISELESS)
 @pytest.mark.parametrize("ratio", [None, (1.0, 1.0)])
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_one_learner_is_torchs_sgd_bit_for_bit(scaling, ratio, name):
+def test_one_learner_is_torchs_sgd(scaling, ratio, name):
+    """To rounding: a BLAS may add up in another order where a matrix begins at another address."""
     rates = rule(
         NET,
         1,
@@ -95,7 +96,8 @@ def test_one_learner_is_torchs_sgd_bit_for_bit(scaling, ratio, name):
         sgd.zero_grad()
         torch.nn.functional.cross_entropy(model(inputs[0]), labels[0]).backward()
         sgd.step()
-        assert torch.equal(x[0], torch.nn.utils.parameters_to_vector(model.parameters()))
+        expected = torch.nn.utils.parameters_to_vector(model.parameters())
+        torch.testing.assert_close(x[0], expected, rtol=1e-12, atol=1e-14)
 
 
 def single_gradients(task, rows, t: int) -> np.ndarray:
