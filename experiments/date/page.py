@@ -228,7 +228,8 @@ def _part(made: Measured, part: str, title: str) -> str:
         return ""
     judged = "perplexity" if cells[0].task in BY_LOSS else "error"
     unit = "" if cells[0].task in BY_LOSS else ", %"
-    head = ["B", "", "base rate", f"test {judged} by seed{unit}", "mean", "training loss"]
+    head = ["B", "", "base rate", f"test {judged} by seed{unit}"]
+    head += ["converged", "mean of these", "their training loss"]
     lines = [_cell(made, cell) for cell in cells]
     tried = [[_label(cell, made), _trials(made, cell)] for cell in trials]
     return "\n".join([
@@ -243,14 +244,15 @@ def _cell(made: Measured, cell: Cell) -> list[str]:
     rate = "-" if lr is None else f"{lr:.5g}"
     if lr is not None and made.is_at_end(cell):
         rate += " (end of the grid)"
-    alive = [shown(row.task, points(row)) for row in runs if math.isfinite(row.train_loss)]
+    alive = [row for row in runs if row.verdict != "diverged"]
     return [
         f"{cell.batch(made.size):,}",
         cell.method,
         rate,
         " ".join(map(_error, runs)) or "-",
-        mean(alive),
-        mean([row.train_loss for row in runs], ".3f"),
+        f"{len(alive)} of {len(runs)}" if runs else "-",
+        mean([shown(row.task, points(row)) for row in alive]),
+        mean([row.train_loss for row in alive], ".3f"),
     ]
 
 
