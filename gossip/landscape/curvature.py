@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The largest and the least eigenvalue; NaN where products are not finite or not converged."""
+    """The largest and the least eigenvalue; NaN without convergence or finite products."""
 
     largest: float
     least: float
