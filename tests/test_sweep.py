@@ -83,6 +83,18 @@ def test_a_failing_run_is_named_and_the_others_are_made(tmp_path: Path) -> None:
     assert "34" in sweep.log_of(tmp_path / bad).read_text()
 
 
+def test_a_run_that_ends_at_a_gradient_that_is_not_finite_has_diverged(tmp_path: Path) -> None:
+    key, config = next(iter(two_runs(smoke(tmp_path)).items()))
+    far = replace(
+        config,
+        rate=replace(config.rate, lr=1e30),
+        reliability=replace(config.reliability, on_nonfinite="raise"),
+    )
+    sweep.run_all({key: far}, tmp_path, jobs=1)
+    assert sweep.is_finished(tmp_path / key, far)
+    assert run_folder.read_summary(tmp_path / key)["verdict"] == "diverged"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_sweep_keeps_what_is_finished(tmp_path: Path, signum: int) -> None:
     command = [sys.executable, "-m", "experiments.dpsgd.fig2", "--smoke", "--folder", str(tmp_path)]

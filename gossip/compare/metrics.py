@@ -113,8 +113,12 @@ def diverged(run: Run) -> bool:
 
 
 def is_lost(run: Run) -> bool:
-    """Whether it diverged, or ended with less than half of its best accuracy, or R^2."""
-    return diverged(run) or 1 - last_error(run) < LOST * (1 - best_error(run))
+    """Whether it diverged, or ended with less than half of its best accuracy, or R^2.
+
+    Of a best R^2 below 0 it is the same fall: by more than half of its size.
+    """
+    best = 1 - best_error(run)
+    return diverged(run) or 1 - last_error(run) < best - (1 - LOST) * abs(best)
 
 
 def target_error(runs: Sequence[Run], slack: float = 0.0) -> float:

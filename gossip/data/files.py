@@ -136,7 +136,13 @@ def columns_of(
                 f"{path}: column {name!r} {problem}: leave it out, or make numbers of it"
             )
         with np.errstate(over="ignore"):  # what is no float32 is refused with all that is infinite
-            values.append(table[name].to_numpy().astype(np.float32))
+            numbers = table[name].to_numpy().astype(np.float32)
+        if not np.isfinite(numbers).all():
+            raise UserError(
+                f"{path}: column {name!r} is not finite as float32 in row "
+                f"{np.isfinite(numbers).argmin()}: leave it out, or give finite numbers"
+            )
+        values.append(numbers)
     return np.stack(values, axis=1), labels, columns or names
 
 

@@ -54,6 +54,8 @@ def test_lost_is_what_diverged_or_forgot_half() -> None:
     assert metrics.is_lost(run([0.9, 0.1], verdict="diverged"))
     assert metrics.is_lost(run([0.9, 0.1, 0.6]))
     assert not metrics.is_lost(FALLING)
+    assert not metrics.is_lost(run([1.3, 1.2])), "an R^2 below 0 that stays at its best"
+    assert metrics.is_lost(run([1.2, 1.4]))
 
 
 def test_the_target_is_the_mean_best_of_the_single_workers_and_a_slack() -> None:

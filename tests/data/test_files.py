@@ -49,6 +49,8 @@ def test_of_one_table_every_fifth_of_a_class_is_held_out_and_texts_are_classes(t
     [
         ({"c": ["x"] * 20}, "column 'c' is string"),
         ({"c": [None] + [1.0] * 19}, "column 'c' has cells without a value"),
+        ({"c": [1.0] * 3 + [float("nan")] * 17}, "column 'c' is not finite as float32 in row 3"),
+        ({"c": [0.0] * 19 + [1e300]}, "column 'c' is not finite as float32 in row 19"),
         ({"label": [None] + [0.5] * 19}, "neither numbers nor texts, or none in places"),
         ({"label": [None] + [1] * 19}, "neither numbers nor texts, or none in places"),
         (
