@@ -1,5 +1,6 @@
 """List topologies, measure them and draw them: python -m topologies [NAME ...]."""
 
+import math
 import sys
 import warnings
 from dataclasses import dataclass
@@ -53,8 +54,12 @@ def run(arguments: Arguments) -> None:
     """Build what was asked for, print the table, draw.
 
     Raises:
-        TopologyError: a name, file or option that does not exist, or nothing that fits n.
+        TopologyError: a name, file or option that does not exist, nothing that fits n, or bytes
+            that are no number from 0 up.
     """
+    size = arguments.message_bytes
+    if size is not None and not 0 <= size < math.inf:
+        raise TopologyError(f"message-bytes={size}: give a number from 0 up")
     options = parsed_options(arguments)
     names = arguments.names or tuple(TOPOLOGIES)
     built, refused = built_topologies(names, arguments.learners, options)
@@ -63,7 +68,7 @@ def run(arguments: Arguments) -> None:
     for warning in sorted({w for _, messages in built for w in messages}):
         sys.stderr.write(f"note: {warning}\n")
     topologies = [topology for topology, _ in built]
-    print_table([certificate(t, arguments.message_bytes) for t in topologies], refused)
+    print_table([certificate(t, size) for t in topologies], refused)
     if arguments.plot is not None:
         from topologies.plot import plot
 

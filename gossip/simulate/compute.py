@@ -55,7 +55,8 @@ class ComputeTimes:
     def __post_init__(self) -> None:
         if not 0 <= self.seconds < math.inf:
             raise UserError(f"compute={self.seconds}: give seconds from 0 up")
-        if len(self.slowness) not in (1, self.n) or not (self.slowness > 0).all():
+        allowed = (self.slowness > 0) & (self.slowness < math.inf)
+        if len(self.slowness) not in (1, self.n) or not allowed.all():
             raise UserError(
                 f"slowness of {len(self.slowness)} learners for {self.n}: give a number above 0 "
                 "for each"

@@ -34,6 +34,7 @@ def test_failures_come_as_often_as_said_and_cost_repair_and_the_time_so_far():
         (lambda: ComputeTimes(2, -1.0), "compute=-1.0: give seconds from 0 up"),
         (lambda: ComputeTimes(2, 1.0, slowness=np.ones(3)), "slowness of 3 learners for 2"),
         (lambda: ComputeTimes(2, 1.0, slowness=np.array([1.0, 0.0])), "a number above 0"),
+        (lambda: ComputeTimes(2, 1.0, slowness=np.array([1.0, np.inf])), "a number above 0"),
         (lambda: Failures(0, 1, 0), "fail_every=0: give the mean seconds"),
         (lambda: Failures(1, -1, 0), "repair=-1: give seconds"),
     ],

@@ -56,6 +56,7 @@ def test_a_weight_rule_applies_to_graphs_and_negative_weights_are_noted(capsys):
         (("base", "--option", "k"), "--option 'k' is not K=V"),
         (("ring", "--weights", "mh"), "unknown weights 'mh': use one of metropolis-hastings"),
         (("ring", "-n", "0"), "n must be at least 1 learner"),
+        (("ring", "--message-bytes", "nan"), "message-bytes=nan: give a number from 0 up"),
         (("ring", "-n", "600", "--plot", "x.png"), "a picture of n=600 learners cannot be read"),
         (("ring", "--plot", "x.gif"), "cannot draw x.gif: a picture ends in one of .png, .pdf"),
         (("ring", "--plot", "no/x.png"), "cannot write the picture no/x.png"),
