@@ -15,7 +15,7 @@ from gossip.comm.stacked import Stacked
 from gossip.config import Averaging, Config, Data, Model, Monitoring, Rate
 from gossip.study import algorithm, prepare
 from gossip.train import train
-from tests.fits import fitted
+from tests.fits import fitted, properties, topologies_of
 
 FOLDER = Path(__file__).parent / "golden"
 STEPS = {"demo": 2}
@@ -25,10 +25,11 @@ COLUMNS = ("train_loss", "test_error", "alpha_e", "sigma_w2", "sigma_w2_mixed", 
 
 
 def trace(name: str) -> dict[str, list[float]]:
-    """20 steps or fewer on the real digits, ring of 5, float64."""
+    """20 steps or fewer on the real digits, 5 learners on a ring or directed graph, float64."""
+    topology = topologies_of(name)[0] if properties(name).columns == "any" else "ring"
     base = Config(
         steps=STEPS.get(name, 20),
-        gossip=Averaging(learners=5, noise_std=0.05),
+        gossip=Averaging(learners=5, noise_std=0.05, topology=topology),
         data=Data(dataset="digits", batch_size=20),
         model=Model(widths=(16,), dtype="float64"),
         rate=Rate(lr=0.5, momentum=0.5, weight_decay=1e-3, decay="cosine"),
