@@ -181,9 +181,14 @@ def state_aware(context: RateContext, *, accumulate: str = "before") -> StateAwa
         UserError: alpha is outside (0, 1], or an unknown order.
     """
     budget = context.budget
-    share = context.length.updates(budget, STATE_SHARE) / budget.steps
+    updates = context.length.updates(budget, STATE_SHARE)
+    share = updates / budget.steps
     if not 0 < share <= 1:
-        raise UserError(f"state-aware warm-up over {share:g} of the run: alpha must be in (0, 1]")
+        raise UserError(
+            f"warm-up state-aware over {updates:g} of {budget.steps:g} updates: alpha, its share "
+            "of the run, must be in (0, 1]; give --warmup-share, or other --warmup-steps or "
+            "--warmup-epochs"
+        )
     return StateAware(share * budget.single_worker_steps, len(context.layers), accumulate)
 
 

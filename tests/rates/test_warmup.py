@@ -266,7 +266,7 @@ def test_a_warm_up_that_may_never_end_is_warned_of():
         ({"warmup": "legw"}, "--baseline-batch"),
         ({"warmup": "legw", "baseline_batch": 10}, "--warmup-epochs"),
         ({"warmup": "legw", "warmup_epochs": 1.0}, "--baseline-batch"),
-        ({"warmup": "state-aware", "warmup_steps": 41}, r"\(0, 1\]"),
+        ({"warmup": "state-aware", "warmup_steps": 41}, r"over 41 of 40 updates: alpha"),
         ({"warmup": "state-aware", "warmup_epochs": 0.0}, r"\(0, 1\]"),
         ({"warmup": "state-aware", "warmup_options": ("accumulate=during",)}, "order of the"),
         ({"warmup": "none", "warmup_options": ("start=1",)}, "has no option 'start'"),
