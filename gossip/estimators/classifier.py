@@ -164,16 +164,22 @@ class DampedClassifier(ClassifierMixin, DampedNet):
             y = labels = column_or_1d(labels)
         if reset:
             self.classes_ = np.unique(labels if classes is None else classes)
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise UserError(
+                f"classes={np.unique(classes).tolist()} are not those that training began with, "
+                f"{self.classes_.tolist()}: give all to the first partial_fit, and the same or "
+                "none to those that follow"
+            )
+        unknown = np.setdiff1d(labels, self.classes_).tolist()
+        if unknown:
             raise UserError(
                 f"y has the class {unknown[0]!r}, which is none of the {len(self.classes_)} that "
                 "training began with: give all to the first partial_fit, classes=..."
             )
         if len(self.classes_) < 2:
             raise UserError(
-                f"y has one class, {self.classes_[0]!r}: there is nothing to tell apart; give "
-                "samples of at least two"
+                f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart; "
+                "give samples of at least two"
             )
         return X, y
 

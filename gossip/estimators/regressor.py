@@ -157,6 +157,7 @@ class DampedRegressor(RegressorMixin, DampedNet):
                 )
             X, y = self._checked_inputs(X, y, reset=reset, multi_output=True, y_numeric=True)
             y = column_or_1d(y, warn=True) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+            y = y.astype(np.float64, copy=False)  # torch does not know every float of NumPy's
             sample, target = X[0], y[0]
         if reset:
             self._input_shape = tuple(np.shape(sample))

@@ -100,6 +100,10 @@ CLASSIFIERS = {
     "half a worker": ({"max_workers": 2.5}, "max_workers=2.5: give a whole number"),
     "no engine": ({"engine": "dusk"}, "did you mean dask"),
     "a largest batch in words": ({"max_batch_size": "N"}, "max_batch_size='N': give a number"),
+    "an option in words that comes beside others": (
+        {"batch_size": GeoDamp, "batch_size__max_batch": "all"}, "batch_size__max_batch='all'",
+    ),
+    "a number for a split": ({"train_split": 5}, r"train_split=5: give skorch's ValidSplit\(5\)"),
     "half an epoch": ({"max_epochs": 0.5}, "max_epochs=0.5: give a whole number"),
     "no learning rate": ({"lr": "high"}, "lr='high': give a learning rate"),
     "no such option of the optimizer": (
@@ -264,11 +268,15 @@ def test_data_are_refused_in_scikit_learns_words(estimator):
 
 def test_a_class_that_comes_too_late():
     net = DampedClassifier(batch_size=4).partial_fit(CLASSES[0][:20], CLASSES[1][:20] % 2)
-    with pytest.raises(UserError, match="first partial_fit, classes="):
+    with pytest.raises(UserError, match=r"y has the class 2, .*first partial_fit, classes="):
         net.partial_fit(*CLASSES)
     net = DampedClassifier(batch_size=4)
     net.partial_fit(CLASSES[0][:20], CLASSES[1][:20] % 2, classes=[0, 1, 2]).partial_fit(*CLASSES)
     assert net.predict_proba(CLASSES[0]).shape == (N, 3)
+    net.partial_fit(*CLASSES, classes=[2, 1, 0])
+    for others in ([0, 1, 2, 3], [0, 1]):
+        with pytest.raises(UserError, match=r"are not those that training began with, \[0, 1, 2\]"):
+            net.partial_fit(*CLASSES, classes=others)
 
 
 def test_without_skorch_the_extra_is_named(monkeypatch):
