@@ -228,6 +228,21 @@ def test_classes_of_a_data_set_may_be_of_any_kind():
         assert net.score(data) == expected.score(CLASSES[0], WORDS)
 
 
+def test_a_y_that_is_not_that_of_the_data_set():
+    """It may be given along, to be stratified by; what is trained on is in the items."""
+    classes, numbers = items(*CLASSES), items(*NUMBERS)
+    for net, data, y, said in (
+        (DampedClassifier(), classes, WORDS, "a sample has the class 0, .*without y, or with"),
+        (DampedClassifier(), classes, CLASSES[1][:50], "inconsistent numbers of samples"),
+        (DampedRegressor(), numbers, 2 * NUMBERS[1], r"y\[0\] is .*without y, or with"),
+        (DampedRegressor(), numbers, NUMBERS[1][:50], "inconsistent numbers of samples"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            net.fit(data, y)
+    DampedClassifier(max_epochs=1).fit(classes, CLASSES[1])
+    DampedRegressor(max_epochs=1).fit(numbers, NUMBERS[1])
+
+
 @pytest.mark.parametrize("estimator", [DampedClassifier, DampedRegressor])
 def test_a_data_set_of_nothing(estimator):
     with pytest.raises(UserError, match="of 0 samples: there is nothing to learn from, give"):

@@ -311,6 +311,14 @@ def test_tensors_images_and_data_sets_are_taken():
     assert same(of_arrays, DampedClassifier(**options).fit(images, labels))
 
 
+@pytest.mark.parametrize(
+    ("kind", "data"), [(DampedClassifier, CLASSES), (DampedRegressor, NUMBERS)]
+)
+def test_without_a_batch_size_few_samples_are_one_batch(kind, data):
+    for n, batch in ((20, 20), (N, 32)):
+        assert kind(max_epochs=1).fit(data[0][:n], data[1][:n]).batch_size_ == batch
+
+
 def test_a_module_instance_is_copied():
     module = Linear(outputs=3)
     before = module.map.weight.clone()
