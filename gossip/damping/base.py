@@ -121,6 +121,7 @@ class Damper:
             value = getattr(self, name)
             if value != int(value) or value < least:
                 raise UserError(f"{name}={value}: it must be a whole number from {least} up")
+            object.__setattr__(self, name, int(value))  # 8.0 or NumPy's 8: batches index samples
         if self.max_batch is not None and self.max_batch < self.initial:
             raise UserError(
                 f"max_batch={self.max_batch:g} is below the first batch of {self.initial}: a batch "

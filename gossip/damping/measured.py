@@ -31,10 +31,12 @@ class Measured(Damper):
         super().__post_init__()
         if not 0 < self.share <= 1:
             raise UserError(f"share={self.share}: it is a share of the training set, in (0, 1]")
-        if not 1 <= self.min_batch <= self.initial:
+        if not 1 <= self.min_batch <= self.initial or self.min_batch != int(self.min_batch):
             raise UserError(
-                f"min_batch={self.min_batch}: it must be from 1 to the first batch, {self.initial}"
+                f"min_batch={self.min_batch}: it must be a whole number from 1 to the first batch, "
+                f"{self.initial}"
             )
+        object.__setattr__(self, "min_batch", int(self.min_batch))
 
     @property
     def least(self) -> int:

@@ -112,8 +112,9 @@ class Cluster:
         reason = ""
         for _ in range(ATTEMPTS):
             try:
-                if reason:  # to those that are there now, who may be lost as it is sent
+                if reason:
                     self._await_workers()
+                if reason or _trained(self._problem) != self._sent:  # who may be lost meanwhile
                     self._send_problem()
                 return self._computed(task, numbers, batch)
             except self._lost as error:
@@ -194,6 +195,7 @@ class Cluster:
             ) from raised
 
     def _send_problem(self) -> None:
+        self._sent = _trained(self._problem)
         key = f"problem-{self._name}-{next(self._calls)}"
         self._held = self._client.scatter({key: self._problem}, broadcast=True, hash=False)[key]
 
@@ -251,6 +253,11 @@ def loss(problem: Problem, weights: Mapping[str, np.ndarray], batch: Sequence[Mi
 def added(a: Any, b: Any) -> Any:
     """Two results as one, on a worker."""
     return _as_arrays(sums.added(_as_tensors(a), _as_tensors(b)))
+
+
+def _trained(problem: Problem) -> list[bool]:
+    """Which parameters are, of which the workers' copies know only when they are sent."""
+    return [p.requires_grad for p in problem.module.parameters()]
 
 
 def _tensors(arrays: Mapping[str, np.ndarray], device: str = "cpu") -> dict[str, Tensor]:

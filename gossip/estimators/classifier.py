@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import nn
 
+from gossip.damping import ConstantBatch
 from gossip.errors import UserError
-from gossip.estimators.data import Encode, all_targets, first_item, is_dataset
+from gossip.estimators.data import Encode, all_targets, class_numbers, first_item, is_dataset
 from gossip.estimators.net import DampedNet
 from gossip.estimators.targets import OfClasses, first, probabilities, readable
 
@@ -30,7 +32,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         optimizer: a class of torch.optim, made with `optimizer__x`.
         lr: gamma_0; None: the optimizer's own.
         batch_size: samples of an update: a number, or a damper's class (made with `batch_size__x`,
-            from 32 samples on), instance or name.
+            from 32 samples on, or all if they are fewer), instance or name.
         max_batch_size: where the batch stops growing and the learning rate falls in its place;
             None: N.
         max_epochs: of `fit`.
@@ -66,7 +68,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         optimizer: Any = torch.optim.Adam,
         *,
         lr: float | None = None,
-        batch_size: Any = 32,
+        batch_size: Any = ConstantBatch,
         max_batch_size: float | None = None,
         max_epochs: int = 20,
         engine: Any = "here",
@@ -156,6 +158,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
         if is_dataset(X):
             self._shape_of(first_item(X)[0], reset=reset)
             labels = all_targets(X) if y is None else np.asarray(y)
+            check_consistent_length(X, labels)
             check_classification_targets(labels)
         else:
             X, labels = self._checked_inputs(X, y, reset=reset, multi_output=False)
@@ -164,16 +167,22 @@ class DampedClassifier(ClassifierMixin, DampedNet):
             y = labels = column_or_1d(labels)
         if reset:
             self.classes_ = np.unique(labels if classes is None else classes)
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise UserError(
+                f"classes={np.unique(classes).tolist()} are not those that training began with, "
+                f"{self.classes_.tolist()}: give all to the first partial_fit, and the same or "
+                "none to those that follow"
+            )
+        unknown = np.setdiff1d(labels, self.classes_).tolist()
+        if unknown:
             raise UserError(
                 f"y has the class {unknown[0]!r}, which is none of the {len(self.classes_)} that "
                 "training began with: give all to the first partial_fit, classes=..."
             )
         if len(self.classes_) < 2:
             raise UserError(
-                f"y has one class, {self.classes_[0]!r}: there is nothing to tell apart; give "
-                "samples of at least two"
+                f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart; "
+                "give samples of at least two"
             )
         return X, y
 
@@ -187,7 +196,7 @@ class DampedClassifier(ClassifierMixin, DampedNet):
 
     @property
     def _encode(self) -> Encode:
-        return partial(np.searchsorted, self.classes_)
+        return partial(class_numbers, self.classes_)
 
     def _shaped_loss(self) -> nn.Module:
         return OfClasses(self.loss_, len(self.classes_))

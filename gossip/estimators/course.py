@@ -39,6 +39,14 @@ class Course:
     gradient_square: float | None = None
     noise: Noise | None = None
 
+    @property
+    def position(self) -> int:
+        """Where the next batch begins in the stream of all epochs, counted in epochs of these data.
+
+        The samples drawn so far, unless some of them were of a training set of another size.
+        """
+        return self.epoch * self.population + self.ahead
+
     def note(self, total: Sums) -> None:
         """Remember of an update what dampers look at."""
         self.loss = total.loss / total.samples
@@ -72,7 +80,7 @@ def epoch(course: Course, damper: Damper, population: int, measure: Measure) -> 
         looked_at = damper.looks_at(course.updates)
         seen = Seen(
             course.updates,
-            course.samples,
+            course.position,
             population,
             loss=course.loss,
             gradient_square=course.gradient_square,
@@ -85,7 +93,7 @@ def epoch(course: Course, damper: Damper, population: int, measure: Measure) -> 
                 f"update {course.updates} is to take {damping.batch} samples at once and there are "
                 f"{population}: set max_batch_size to at most that, or leave it at None"
             )
-        first = course.epoch * population + course.ahead
+        first = course.position
         yield Update(orders.take(np.arange(first, first + damping.batch)[None])[0], damping)
         course.state = state
         course.updates += 1

@@ -18,6 +18,22 @@ Encode = Callable[[np.ndarray], np.ndarray]
 """Targets as the user has them -> as the loss wants them; it goes to all workers."""
 
 
+def class_numbers(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The place of each label among the classes, which are sorted.
+
+    Raises:
+        UserError: a label is none of them, in a data set whose targets are not the y given with it
+            or in one that is held out.
+    """
+    unknown = np.setdiff1d(labels, classes).tolist()
+    if unknown:
+        raise UserError(
+            f"a sample has the class {unknown[0]!r}, which is none of the {len(classes)} that y "
+            "has: give a data set without y, or with the y that its items have"
+        )
+    return np.searchsorted(classes, labels)
+
+
 def is_dataset(x: Any) -> bool:
     """Whether it is a torch data set, of items (input, target)."""
     return isinstance(x, TorchDataset)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from skorch import NeuralNet
 from skorch.callbacks import EpochTimer, PassthroughScoring
 from skorch.dataset import Dataset
-from torch import Tensor
+from torch import Tensor, nn
 
 from gossip.engines import Engine, MicroBatch, Problem, as_engine, parts, workers_for
 from gossip.errors import UserError, said
@@ -29,6 +29,7 @@ from gossip.estimators.parameters import (
     check_module,
     check_optimizer,
     check_rates,
+    check_split,
     check_workers,
     damper_of,
     made,
@@ -220,6 +221,11 @@ class DampedNet(NeuralNet):
         self.loss_ = found
         return self
 
+    @property
+    def criterion_(self) -> nn.Module:
+        """The loss, by the name under which skorch's `Checkpoint` saves and loads it."""
+        return self.loss_
+
     def initialize_optimizer(self, *args: Any, **kwargs: Any) -> "DampedNet":
         """The optimizer of the module's weights.
 
@@ -282,6 +288,7 @@ class DampedNet(NeuralNet):
         check_amounts(epochs, self.lr)  # they may have been set since it was made
         check_rates(self.optimizer_)
         check_workers(self.min_workers, self.max_workers, self.grads_per_worker)
+        check_split(self.train_split)
         self._engine: Engine = as_engine(self.engine, self.min_workers)
         try:
             self.notify("on_train_begin", X=X, y=y)
@@ -359,7 +366,7 @@ class DampedNet(NeuralNet):
         self.meta_ |= {
             "n_updates": course.updates + 1,
             "n_data": course.samples + damping.batch,
-            "epochs": (course.samples + damping.batch) / course.population,
+            "epochs": (course.position + damping.batch) / course.population,
             "damping_": damping.damping,
             "batch_size_": damping.batch,
             "lr_": lr,

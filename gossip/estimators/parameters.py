@@ -44,8 +44,9 @@ def damper_of(
         found = _damper(type(batch_size), options, lambda: replace(batch_size, **options))
     elif isinstance(batch_size, type) and issubclass(batch_size, Damper):
         few = min(FIRST_BATCH, population)
-        most = options.get("max_batch") or few
-        options = {"initial": int(most) if 1 <= most < few else few} | options
+        most = options.get("max_batch")
+        is_less = isinstance(most, Real) and 1 <= float(most) < few
+        options = {"initial": int(float(most)) if is_less else few} | options
         found = _damper(batch_size, options, lambda: batch_size(**options))
     elif isinstance(batch_size, bool) or not hasattr(batch_size, "__index__"):
         raise UserError(
@@ -197,6 +198,19 @@ def check_rates(optimizer: torch.optim.Optimizer) -> None:
         raise UserError(
             "lr=None: the optimizer is made and training goes on with it; give a learning rate, or "
             "call fit without warm_start, which begins anew at the optimizer's own"
+        )
+
+
+def check_split(train_split: Any) -> None:
+    """Refuse what does not split a data set.
+
+    Raises:
+        UserError: it does not.
+    """
+    if not (train_split is None or callable(train_split)):
+        raise UserError(
+            f"train_split={train_split!r}: give skorch's ValidSplit({train_split!r}), or None to "
+            "hold nothing out"
         )
 
 

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from torch import nn
 
+from gossip.damping import ConstantBatch
 from gossip.errors import UserError
 from gossip.estimators.data import all_targets, first_item, is_dataset
 from gossip.estimators.net import DampedNet
@@ -53,7 +55,7 @@ class DampedRegressor(RegressorMixin, DampedNet):
         optimizer: Any = torch.optim.Adam,
         *,
         lr: float | None = None,
-        batch_size: Any = 32,
+        batch_size: Any = ConstantBatch,
         max_batch_size: float | None = None,
         max_epochs: int = 20,
         engine: Any = "here",
@@ -146,7 +148,10 @@ class DampedRegressor(RegressorMixin, DampedNet):
     def _taken(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         if is_dataset(X):
             first = first_item(X)
-            sample, target = first if y is None else (first[0], y[0])
+            sample, target = first
+            if y is not None:
+                check_consistent_length(X, y)
+                target = _alike(target, np.asarray(y)[0])
         else:
             values = np.asarray(y).ravel().tolist()
             text = next((v for v in values if isinstance(v, str | bytes)), None)
@@ -157,6 +162,7 @@ class DampedRegressor(RegressorMixin, DampedNet):
                 )
             X, y = self._checked_inputs(X, y, reset=reset, multi_output=True, y_numeric=True)
             y = column_or_1d(y, warn=True) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+            y = y.astype(np.float64, copy=False)  # torch does not know every float of NumPy's
             sample, target = X[0], y[0]
         if reset:
             self._input_shape = tuple(np.shape(sample))
@@ -178,3 +184,14 @@ class DampedRegressor(RegressorMixin, DampedNet):
         if self.predict_nonlinearity == "auto":
             return readable
         return super()._get_predict_nonlinearity()
+
+
+def _alike(of_item: Any, of_y: np.ndarray) -> np.ndarray:
+    """The first target that is given beside a data set, which has to be the one in there."""
+    numbers = np.ravel(np.asarray(of_item, dtype=np.float64))
+    if numbers.size != of_y.size or not np.allclose(numbers, np.ravel(of_y), rtol=1e-3):
+        raise UserError(
+            f"y[0] is {of_y} and the target of item 0 of X is {np.asarray(of_item)}: give a data "
+            "set without y, or with the y that its items have"
+        )
+    return of_y

@@ -306,6 +306,7 @@ def test_more_learners_than_samples_are_planned_only_with_a_cap():
         (lambda: PadaDamp(rate=-1), "rate=-1"),
         (lambda: PadaDamp(dwell=0), "dwell=0"),
         (lambda: AdaDamp(share=0), "share=0"),
+        (lambda: AdaDamp(initial=4, min_batch=2.5), "min_batch=2.5: it must be a whole number"),
         (lambda: RadaDamp(rho=1), "rho=1"),
         (lambda: RadaDamp(reduction="max"), "unknown reduction of RadaDamp 'max'"),
         (lambda: NoiseScale(scale=0), "scale=0"),

@@ -122,6 +122,21 @@ def test_a_worker_killed_in_the_middle_of_an_update_costs_time_and_nothing_else(
 
 
 @pytest.mark.slow
+def test_weights_that_are_frozen_or_thawed_on_the_way_are_so_on_the_workers(client):
+    given = problem(nn.Sequential(nn.Linear(FEATURES, 4), nn.Linear(4, 1)))
+    there = Cluster(client)
+    there.hold(given)
+    batch = [MicroBatch(np.arange(N))]
+    for frozen in (False, True, False):
+        given.module[0].requires_grad_(not frozen)
+        found = there.gradient(state(given.module), batch)
+        assert set(found.gradient) == {
+            name for name, p in given.module.named_parameters() if p.requires_grad
+        }
+    there.close()
+
+
+@pytest.mark.slow
 def test_a_slow_worker_is_waited_for_and_changes_nothing(client, tmp_path):
     given = problem(Tired(FEATURES, str(tmp_path / "mark")))
     batch = [MicroBatch(part) for part in parts(np.arange(N), 12)]

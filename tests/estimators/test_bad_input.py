@@ -100,6 +100,10 @@ CLASSIFIERS = {
     "half a worker": ({"max_workers": 2.5}, "max_workers=2.5: give a whole number"),
     "no engine": ({"engine": "dusk"}, "did you mean dask"),
     "a largest batch in words": ({"max_batch_size": "N"}, "max_batch_size='N': give a number"),
+    "an option in words that comes beside others": (
+        {"batch_size": GeoDamp, "batch_size__max_batch": "all"}, "batch_size__max_batch='all'",
+    ),
+    "a number for a split": ({"train_split": 5}, r"train_split=5: give skorch's ValidSplit\(5\)"),
     "half an epoch": ({"max_epochs": 0.5}, "max_epochs=0.5: give a whole number"),
     "no learning rate": ({"lr": "high"}, "lr='high': give a learning rate"),
     "no such option of the optimizer": (
@@ -224,6 +228,21 @@ def test_classes_of_a_data_set_may_be_of_any_kind():
         assert net.score(data) == expected.score(CLASSES[0], WORDS)
 
 
+def test_a_y_that_is_not_that_of_the_data_set():
+    """It may be given along, to be stratified by; what is trained on is in the items."""
+    classes, numbers = items(*CLASSES), items(*NUMBERS)
+    for net, data, y, said in (
+        (DampedClassifier(), classes, WORDS, "a sample has the class 0, .*without y, or with"),
+        (DampedClassifier(), classes, CLASSES[1][:50], "inconsistent numbers of samples"),
+        (DampedRegressor(), numbers, 2 * NUMBERS[1], r"y\[0\] is .*without y, or with"),
+        (DampedRegressor(), numbers, NUMBERS[1][:50], "inconsistent numbers of samples"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            net.fit(data, y)
+    DampedClassifier(max_epochs=1).fit(classes, CLASSES[1])
+    DampedRegressor(max_epochs=1).fit(numbers, NUMBERS[1])
+
+
 @pytest.mark.parametrize("estimator", [DampedClassifier, DampedRegressor])
 def test_a_data_set_of_nothing(estimator):
     with pytest.raises(UserError, match="of 0 samples: there is nothing to learn from, give"):
@@ -264,11 +283,15 @@ def test_data_are_refused_in_scikit_learns_words(estimator):
 
 def test_a_class_that_comes_too_late():
     net = DampedClassifier(batch_size=4).partial_fit(CLASSES[0][:20], CLASSES[1][:20] % 2)
-    with pytest.raises(UserError, match="first partial_fit, classes="):
+    with pytest.raises(UserError, match=r"y has the class 2, .*first partial_fit, classes="):
         net.partial_fit(*CLASSES)
     net = DampedClassifier(batch_size=4)
     net.partial_fit(CLASSES[0][:20], CLASSES[1][:20] % 2, classes=[0, 1, 2]).partial_fit(*CLASSES)
     assert net.predict_proba(CLASSES[0]).shape == (N, 3)
+    net.partial_fit(*CLASSES, classes=[2, 1, 0])
+    for others in ([0, 1, 2, 3], [0, 1]):
+        with pytest.raises(UserError, match=r"are not those that training began with, \[0, 1, 2\]"):
+            net.partial_fit(*CLASSES, classes=others)
 
 
 def test_without_skorch_the_extra_is_named(monkeypatch):

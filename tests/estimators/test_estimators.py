@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from skorch.callbacks import Callback, EarlyStopping, EpochScoring
+from skorch.callbacks import Callback, Checkpoint, EarlyStopping, EpochScoring
 from skorch.dataset import ValidSplit
 from torch.optim import Adadelta
 
@@ -226,6 +226,42 @@ def test_set_params_on_a_fitted_net_changes_what_it_says():
     assert net.optimizer_.param_groups[0]["weight_decay"] == 0.5
 
 
+def test_other_data_are_as_many_epochs_as_their_own_number_says():
+    """A step of the batch every two epochs comes after two, of whatever sizes they were."""
+    net = DampedClassifier(batch_size=GeoDamp, batch_size__initial=5, batch_size__delay=2)
+    x, y = CLASSES
+    for epochs, n in enumerate((N, N, N, 30, 30, 60), 1):
+        net.partial_fit(x[:n], y[:n])
+        assert net.meta_["epochs"] == pytest.approx(epochs, abs=20 / n)
+        assert net.batch_size_ == 5 * 2 ** ((epochs - 1) // 2)
+
+
+@pytest.mark.parametrize("kind", [np.int64, float])
+@pytest.mark.parametrize("name", ["none", "geodamp", "adadamp"])
+def test_whole_numbers_of_any_kind_are_numbers_of_samples(kind, name, tmp_path):
+    x, y = NUMBERS
+    net = DampedRegressor(batch_size=name, batch_size__initial=kind(16), max_epochs=1)
+    if name == "adadamp":
+        net.set_params(batch_size__min_batch=kind(16), batch_size__dwell=kind(1))
+        net.set_params(batch_size__wait=kind(0), optimizer=torch.optim.SGD, lr=0.0)
+    net.fit(x, y).save_params(f_history=tmp_path / "history.json")  # JSON knows no int64
+    assert net.batch_size_ == 16
+    assert type(net.batch_size_) is type(net.meta_["n_data"]) is int
+
+
+def test_a_checkpoint_of_skorch_brings_the_best_weights_back(tmp_path):
+    best = Checkpoint(monitor="valid_loss_best", dirname=tmp_path, load_best=True)
+    net = DampedClassifier(
+        train_split=ValidSplit(3), callbacks=[best], lr=0.1, max_epochs=6, random_state=0
+    ).fit(*CLASSES)
+    losses = net.history[:, "valid_loss"]
+    assert len(losses) < 6  # the history is that of the best epoch, too
+    _, held_out = net.get_split_datasets(*CLASSES)
+    ((x, y),) = net.get_iterator(held_out)
+    found = net.get_loss(net.infer(torch.as_tensor(x)), y)
+    assert found.item() == pytest.approx(losses[-1], rel=1e-5)
+
+
 @pytest.mark.parametrize("before", [8, "adadamp", "radadamp"])
 @pytest.mark.parametrize("after", ["adadamp", "adadamp-nn"])
 def test_a_damper_that_comes_later_compares_with_what_it_has_measured_itself(before, after):
@@ -273,6 +309,14 @@ def test_tensors_images_and_data_sets_are_taken():
     assert of_items.score(dataset) == of_arrays.score(*CLASSES)
     images = inputs.reshape(-1, 1, 2, 3)
     assert same(of_arrays, DampedClassifier(**options).fit(images, labels))
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), [(DampedClassifier, CLASSES), (DampedRegressor, NUMBERS)]
+)
+def test_without_a_batch_size_few_samples_are_one_batch(kind, data):
+    for n, batch in ((20, 20), (N, 32)):
+        assert kind(max_epochs=1).fit(data[0][:n], data[1][:n]).batch_size_ == batch
 
 
 def test_a_module_instance_is_copied():

@@ -12,6 +12,16 @@ from gossip.estimators import DampedClassifier, DampedRegressor
 from tests.estimators.problems import CLASSES, NUMBERS, Linear
 
 
+@pytest.mark.parametrize("dtype", [">f8", ">f4", "longdouble", "float16", "uint8", bool])
+def test_targets_may_be_numbers_of_any_kind(dtype):
+    y = np.abs(10 * NUMBERS[1]).astype(dtype)
+    found, expected = (
+        DampedRegressor(max_epochs=1, random_state=0).fit(NUMBERS[0], each).predict(NUMBERS[0])
+        for each in (y, y.astype(np.float64))
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(
     ("kind", "data", "outputs"), [(DampedClassifier, CLASSES, 3), (DampedRegressor, NUMBERS, 1)]
