@@ -25,13 +25,15 @@ def class_numbers(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
         UserError: a label is none of them, in a data set whose targets are not the y given with it
             or in one that is held out.
     """
-    unknown = np.setdiff1d(labels, classes).tolist()
-    if unknown:
+    places = np.searchsorted(classes, labels)
+    is_known = classes.take(places, mode="clip") == labels
+    if not is_known.all():
+        unknown = np.unique(labels[~is_known]).tolist()
         raise UserError(
             f"a sample has the class {unknown[0]!r}, which is none of the {len(classes)} that y "
             "has: give a data set without y, or with the y that its items have"
         )
-    return np.searchsorted(classes, labels)
+    return places
 
 
 def is_dataset(x: Any) -> bool:
