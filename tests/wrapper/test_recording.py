@@ -210,6 +210,69 @@ def test_a_step_that_is_abandoned_is_no_part_of_the_record(tmp_path):
     np.testing.assert_array_equal(trace.column(found, "bytes_sent")[:2], [0, np.nan])
 
 
+def in_a_closure(model, optimizer, value):
+    def closure():
+        optimizer.zero_grad()
+        found = value()
+        found.backward()
+        return found
+
+    optimizer.step(closure)
+
+
+def by_a_scaler(model, optimizer, value):
+    optimizer.zero_grad()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaler.scale(value()).backward()
+    scaler.step(optimizer)
+
+
+def plainly(model, optimizer, value):
+    optimizer.zero_grad()
+    value().backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("step_of", [in_a_closure, by_a_scaler])
+def test_gradients_are_those_of_the_step_however_it_is_taken(step_of, tmp_path):
+    """By a fused optimizer, which divides by the scaler's factor itself."""
+    rows = []
+    for of in (plainly, step_of):
+        torch.manual_seed(7)
+        model = gossip.Gossip(odd_models.Net((8, 8), 3).double())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+        with gossip.record(model, tmp_path / str(len(rows)), every=1):
+            for t in range(3):
+                x, y = batch(t)
+                of(model, optimizer, partial(loss, model, (x.double(), y)))
+        table = trace.load(tmp_path / str(len(rows))).drop_columns(["seconds"])
+        rows.append({name: trace.column(table, name)[:3] for name in table.column_names})
+    assert (rows[0]["grad_a_norm"] > 0).all()
+    for name, values in rows[0].items():
+        np.testing.assert_allclose(rows[1][name], values, rtol=1e-12, err_msg=name)
+
+
+class OwnRate(torch.optim.Optimizer):
+    """Finds its rate itself, as Hugging Face's Adafactor."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": None})
+
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.data -= 0.1 * p.grad
+
+
+def test_an_optimizer_without_a_rate_has_none_in_the_record(tmp_path):
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    optimizer = OwnRate(model.parameters())
+    with gossip.record(model, tmp_path, every=1):
+        plainly(model, optimizer, partial(loss, model, batch(0)))
+    table = trace.load(tmp_path)
+    assert np.isnan(trace.column(table, "lr")[0])
+    assert trace.column(table, "displacement_norm")[0] > 0
+
+
 @pytest.mark.parametrize("level", [None, "standard"])
 def test_the_folder_says_the_level_that_was_given(level, tmp_path):
     given = {"probe": [batch(50), batch(51)], "loss": loss, "monitor": level}
