@@ -151,9 +151,13 @@ class Weights:
         torch._foreach_copy_(self._tensors(), [slot.part(rows) for slot in self.owners.values()])
 
     def lend(self, rows: list[Tensor]) -> None:
-        """As `put`, for a while: a graph that autograd has recorded stays valid."""
+        """As `put`, for a while: a graph that autograd has recorded stays valid.
+
+        Copies in fewer bits that an autocast around it keeps of the weights are no longer theirs.
+        """
         for slot in self.owners.values():
             slot.numbers.data.copy_(slot.part(rows))
+        torch.clear_autocast_cache()
 
     def add(self, rows: list[Tensor], names: Collection[str]) -> None:
         """Add the numbers of such rows to some of the `owners`."""

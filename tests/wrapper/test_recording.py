@@ -107,6 +107,49 @@ def test_a_recording_changes_nothing_bit_for_bit(kind, make, tmp_path):
     assert np.isfinite(trace.column(table, "displacement_norm")[:3]).all()
 
 
+class Centred(nn.Module):
+    """Puts another running mean in the place of the last, in every pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = odd_models.Net((8, 8), 3)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        y = self.inner(x)
+        self.mean = 0.9 * self.mean + 0.1 * y.detach().mean(0)
+        return y - self.mean
+
+
+def test_a_buffer_that_a_pass_replaces_is_put_back(tmp_path):
+    ends = []
+    for out in (None, tmp_path / "run"):
+        torch.manual_seed(7)
+        options = {"probe": [batch(50), batch(51, 3)], "loss": loss} if out else {}
+        ends.append(walked(Centred(), sgd, out, **options))
+    assert torch.equal(ends[0]["module.mean"], ends[1]["module.mean"])
+
+
+def test_a_batchnorm_that_is_frozen_is_frozen_at_the_mean_model(tmp_path):
+    """Alone, on all samples, SGD's effective rate is its rate."""
+    torch.manual_seed(7)
+    norm = nn.BatchNorm1d(5)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), norm, nn.Tanh(), nn.Linear(5, 3))
+    module.double()
+    norm.running_mean.fill_(0.5)
+    norm.eval()
+    model = gossip.Gossip(module)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = [(x.double(), y) for x, y in (batch(0), batch(1))]
+    everything = tuple(torch.cat(each) for each in zip(*probe, strict=True))
+    given = {"probe": probe, "loss": loss, "whole": True}
+    with gossip.record(model, tmp_path, every=1, **given):
+        for _ in range(3):
+            plainly(model, optimizer, partial(loss, model, everything))
+    np.testing.assert_allclose(trace.column(trace.load(tmp_path), "alpha_e")[:3], 0.1, rtol=1e-12)
+    assert not norm.training
+
+
 def test_a_parameter_that_is_added_later_ends_the_run_and_leaves_it_readable(tmp_path):
     model = gossip.Gossip(odd_models.Net((8, 8), 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
