@@ -1,7 +1,6 @@
 """Notification of every optimizer step of a user's loop, also of one that a GradScaler skips."""
 
 import weakref
-from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol
 
@@ -25,6 +24,10 @@ class Follower(Protocol):
         """The step is taken, and its gradients are there; may be told again."""
         ...
 
+    def failed(self, optimizer: Optimizer) -> None:
+        """The closure of its step has raised an exception: it does not come to its end."""
+        ...
+
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or a GradScaler has left it out."""
         ...
@@ -43,7 +46,7 @@ def follow_steps(follower: Follower) -> None:
         if (living := alive()) is None:
             return None
         living.before_step(optimizer)
-        return _behind_the_closure(args, kwargs, lambda: living.with_gradients(optimizer))
+        return _around_the_closure(args, kwargs, living, optimizer)
 
     @torch.compiler.disable
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -60,26 +63,33 @@ def follow_steps(follower: Follower) -> None:
     _listen_to_scalers()
 
 
-def _behind_the_closure(args: Any, kwargs: Any, tell: Callable[[], None]) -> tuple[Any, Any] | None:
-    """Tell when an optimizer's step has its gradients: at once, or behind its closure's first pass.
+def _around_the_closure(
+    args: Any, kwargs: Any, follower: Follower, optimizer: Optimizer
+) -> tuple[Any, Any] | None:
+    """Tell when an optimizer's step has its gradients: at once, or behind its closure.
 
     Args:
         args: of the step, the optimizer first.
         kwargs: of the step.
-        tell: may be called again.
+        follower: who is told.
+        optimizer: whose step it is.
 
     Returns:
         Other arguments of the step; None: the same.
     """
     closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
     if not callable(closure):
-        tell()
+        follower.with_gradients(optimizer)
         return None
 
     @wraps(closure)
     def telling() -> Any:
-        loss = closure()
-        tell()
+        try:
+            loss = closure()
+        except BaseException:
+            follower.failed(optimizer)
+            raise
+        follower.with_gradients(optimizer)
         return loss
 
     if "closure" in kwargs:

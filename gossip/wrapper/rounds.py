@@ -136,6 +136,11 @@ class Rounds:
         if self.watch is not None:
             self.watch.along(optimizer)
 
+    def failed(self, optimizer: Optimizer) -> None:
+        """Its step has been given up: whichever is next is no part of it."""
+        if optimizer is self._stepping:
+            self._stepping = None
+
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or has been left out by a GradScaler."""
         if optimizer is not self._stepping:
