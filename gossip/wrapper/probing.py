@@ -107,13 +107,17 @@ class Replay:
                 samples, groups = samples + count, groups + 1
         return ProbeSums(gradient, loss, samples, squares, groups)
 
+    def loss(self, batch: Any) -> Tensor:
+        """What the user's function gives, whatever it is."""
+        return self._loss(self._module, batch)
+
     def value(self, batch: Any) -> Tensor:
         """The loss of a batch.
 
         Raises:
             UserError: it is not one number, or has no gradient.
         """
-        loss = self._loss(self._module, batch)
+        loss = self.loss(batch)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             kind = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise UserError(

@@ -25,6 +25,7 @@ from gossip.launch import mpirun as launch
 from gossip.report import command as report
 from gossip.report import runs
 from gossip.storage import folder
+from gossip.wrapper.mean_loss import is_sum
 from gossip.wrapper.own_gradients import own_rate
 from gossip.wrapper.probing import ProbeBatches, Replay
 from gossip.wrapper.weights import Weights
@@ -471,6 +472,41 @@ def test_a_loss_that_is_none_is_refused_when_it_is_measured(function, message, t
     options = {"probe": [batch(0), batch(1)], "loss": function}
     with pytest.raises(UserError, match=message):
         walked(odd_models.Net((8, 8), 3), sgd, tmp_path / "run", **options)
+
+
+def as_mapping(given):
+    return {"x": given[0], "y": given[1], "classes": torch.ones(3)}
+
+
+def of_mapping(module, given, reduction):
+    return nn.functional.cross_entropy(module(given["x"]), given["y"], reduction=reduction)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("size", [1, 6, 7])
+def test_a_loss_that_is_a_sum_is_said(reduction, size, tmp_path, recwarn):
+    torch.manual_seed(7)
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    probe = [as_mapping(batch(seed, size)) for seed in (0, 1)]
+    gossip.record(
+        model, tmp_path / "run", probe=probe, loss=partial(of_mapping, reduction=reduction)
+    )
+    said = [str(each.message) for each in recwarn if "give the mean loss" in str(each.message)]
+    assert len(said) == (reduction == "sum" and size > 1)
+
+
+@pytest.mark.parametrize(
+    ("whole", "halves", "expected"),
+    [
+        (3.0, [1.0, 2.0], True),
+        (1.5, [1.0, 2.0], False),
+        (3.0, [3.0, 0.0], False),  # the second half has no labels
+        (0.0, [0.0, 0.0], False),
+        (-3.0, [-1.0, -2.0], True),
+    ],
+)
+def test_a_sum_is_told_from_a_mean_by_two_halves(whole, halves, expected):
+    assert is_sum(whole, halves) == expected
 
 
 @pytest.mark.parametrize("value", [None, "a", torch.ones(2), [1.0]])
