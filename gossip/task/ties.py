@@ -84,6 +84,14 @@ def dense_stride(tensor: Tensor) -> tuple[int, ...]:
     return torch.empty_like(tensor, device="meta").stride()
 
 
+def distinct(tensor: Tensor) -> Tensor:
+    """The view of a tensor that has each of its numbers once, of what is expanded the first."""
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether the tensors, of one device, have elements in common."""
     (first_a, last_a), (first_b, last_b) = _span(a), _span(b)

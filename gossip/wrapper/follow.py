@@ -20,6 +20,14 @@ class Follower(Protocol):
         """An optimizer's step is about to begin."""
         ...
 
+    def with_gradients(self, optimizer: Optimizer) -> None:
+        """The step is taken, and its gradients are there; may be told again."""
+        ...
+
+    def failed(self, optimizer: Optimizer) -> None:
+        """The closure of its step has raised an exception: it does not come to its end."""
+        ...
+
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or a GradScaler has left it out."""
         ...
@@ -34,13 +42,16 @@ def follow_steps(follower: Follower) -> None:
     alive = weakref.ref(follower)
 
     @torch.compiler.disable
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if (living := alive()) is not None:
-            living.before_step(optimizer)
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        if (living := alive()) is None:
+            return None
+        living.before_step(optimizer)
+        return _around_the_closure(args, kwargs, living, optimizer)
 
     @torch.compiler.disable
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if (living := alive()) is not None:
+            living.with_gradients(optimizer)  # its closure may not have been called
             living.after_step(optimizer)
 
     for handle in (
@@ -50,6 +61,40 @@ def follow_steps(follower: Follower) -> None:
         weakref.finalize(follower, handle.remove)
     _followers.add(follower)
     _listen_to_scalers()
+
+
+def _around_the_closure(
+    args: Any, kwargs: Any, follower: Follower, optimizer: Optimizer
+) -> tuple[Any, Any] | None:
+    """Tell when an optimizer's step has its gradients: at once, or behind its closure.
+
+    Args:
+        args: of the step, the optimizer first.
+        kwargs: of the step.
+        follower: who is told.
+        optimizer: whose step it is.
+
+    Returns:
+        Other arguments of the step; None: the same.
+    """
+    closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+    if not callable(closure):
+        follower.with_gradients(optimizer)
+        return None
+
+    @wraps(closure)
+    def telling() -> Any:
+        try:
+            loss = closure()
+        except BaseException:
+            follower.failed(optimizer)
+            raise
+        follower.with_gradients(optimizer)
+        return loss
+
+    if "closure" in kwargs:
+        return args, {**kwargs, "closure": telling}
+    return (args[0], telling, *args[2:]), kwargs
 
 
 def _listen_to_scalers() -> None:

@@ -18,6 +18,7 @@ from gossip.monitor.kept import ROUND_RATE, kept_values, round_rate
 from gossip.monitor.monitor import larger, rate_values, smoothness_values, spread_values
 from gossip.monitor.spread import MeanModel, mean_model, spread
 from gossip.wrapper import curvature, own_gradients
+from gossip.wrapper.mean_loss import warn_of_a_sum
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.module import Gossip
 from gossip.wrapper.probing import Loss, ProbeBatches, Replay
@@ -54,6 +55,8 @@ class ScriptMonitor:
         self._given: tuple[Replay, ProbeBatches] | None = None
         if probe is not None and loss is not None:
             self._given = Replay(model.module, self._weights, loss), ProbeBatches(probe, whole)
+            if not isinstance(self._comm, Meshed):
+                warn_of_a_sum(*self._given, self._comm.process)
         self.level = level
         self.splits = probe is not None and level != "standard"
         """Whether a step's batches tell it something."""

@@ -20,7 +20,7 @@ from gossip.optim.flat import Increment, between
 from gossip.task import Gradients
 from gossip.task.layers import Layer
 from gossip.wrapper.exchange import Exchange
-from gossip.wrapper.watching import as_one_row, is_plain
+from gossip.wrapper.watching import as_one_row, is_left_out, is_plain
 from gossip.wrapper.weights import Slot, Weights
 from topologies import Topology
 
@@ -90,13 +90,18 @@ class MethodOrder:
         self.flat_spread: FlatSpread | None = getattr(made, "flat_spread", None)
         self._t = 0
         self._rate: float | None = None
+        """The newest that is known: a step that is left out may have none."""
+        self._rates: set[float] = set()
+        """Those of the step."""
+        self._along = False
+        """Whether an optimizer has taken it along `_gradients`."""
         self._before: list[Tensor] = []
         self._gradients: list[Tensor] = []
         self._states = [made.init(row[0], 1) for row in exchange.weights.rows()]
 
     def start(self, t: int) -> None:
         """Note the weights before the update: nothing is sent yet."""
-        self._t, self._rate = t, None
+        self._t, self._rates, self._along = t, set(), False
         self._before = self._exchange.weights.rows()
         self._gradients = [torch.zeros_like(row) for row in self._before if self._steers]
 
@@ -111,21 +116,24 @@ class MethodOrder:
         """
         if not (self._steers or self._made.properties.one_rate):
             return
-        rates = {float(group["lr"]) for group in optimizer.param_groups}
-        if self._rate is not None:
-            rates.add(self._rate)
-        if self._steers and not (is_plain(optimizer) and len(rates) == 1):
+        self._rates |= {float(group["lr"]) for group in optimizer.param_groups}
+        rates = len(self._rates)
+        if self._steers and not (is_plain(optimizer) and rates == 1):
             raise UserError(
                 f"algorithm {self._name} gives its optimizer another direction than the gradient, "
                 f"so it needs {PLAIN}: a momentum is among its own options"
             )
-        if len(rates) > 1:
+        if rates > 1:
             raise UserError(
                 f"algorithm {self._name} divides by the learning rate, and the optimizers have "
-                f"{len(rates)} of them: give all parameters one"
+                f"{rates} of them: give all parameters one"
             )
-        self._rate = rates.pop()
-        if self._steers:
+        (self._rate,) = self._rates
+
+    def along(self, optimizer: Optimizer) -> None:
+        """Note its gradients."""
+        if self._steers and not is_left_out(optimizer):
+            self._along = True
             self._exchange.weights.collect(self._gradients, optimizer)
 
     def stepped(self, slots: Iterable[Slot]) -> None:
@@ -140,7 +148,7 @@ class MethodOrder:
         Raises:
             UserError: the update was left out, which the method cannot.
         """
-        if self._steers and self._rate is None and not self._made.properties.leaves_out:
+        if self._steers and not self._along and not self._made.properties.leaves_out:
             raise UserError(
                 f"algorithm {self._name} keeps gradients from step to step and cannot leave one "
                 "out, as skip_step() and a GradScaler do: use another"
@@ -164,11 +172,22 @@ class MethodOrder:
     def _step(
         self, state: State[Any], before: Tensor, g: Tensor, after: Tensor, layers: list[Layer]
     ) -> tuple[State[Any], Step]:
-        rate = 1.0 if self._rate is None else self._rate
+        rate = self._known_rate()
         gradients = Gradients(g, before.new_zeros(1))
         now = state._replace(step=self._t, x=before, optimizer=Stepped(g, after, layers))
         w, comm = self._exchange.topology.matrix(self._t), self._exchange.comm
         return self._made.step(now, lambda _: gradients, w, OptimizerRate(rate), comm)
+
+    def _known_rate(self) -> float:
+        """Of this step or of the last that had one; methods that do not look at it get 1."""
+        if self._rate is not None:
+            return self._rate
+        if self._steers or self._made.properties.one_rate:
+            raise UserError(
+                f"algorithm {self._name} needs the learning rate, which no optimizer has told yet: "
+                "leave no step out before the first optimizer.step()"
+            )
+        return 1.0
 
     def kept(self) -> dict[str, Tensor]:
         """What the method keeps, [1, ...]; of several rows one behind the other.
@@ -193,6 +212,7 @@ class MethodOrder:
             "before": [row.clone() for row in self._before],
             "gradients": [row.clone() for row in self._gradients],
             "rate": self._rate,
+            "along": self._along,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -214,7 +234,7 @@ class MethodOrder:
         pairs = partial(zip, like, strict=False)  # between two steps there are none
         self._before = [row.to(own) for own, row in pairs(state["before"])]
         self._gradients = [row.to(own) for own, row in pairs(state["gradients"])]
-        self._rate = state["rate"]
+        self._rate, self._along = state["rate"], state.get("along", True)
 
 
 class OptimizerRate(NamedTuple):

@@ -35,6 +35,10 @@ class Order(Protocol):
         """An optimizer is about to change the weights."""
         ...
 
+    def along(self, optimizer: Optimizer) -> None:
+        """It has its gradients, and takes its step."""
+        ...
+
     def stepped(self, slots: Iterable[Slot]) -> None:
         """An optimizer has changed these parameters, and others are still to be changed."""
         ...
@@ -69,6 +73,9 @@ class _Stateless:
     def stepping(self, optimizer: Optimizer) -> None:
         """Whichever it is."""
         self.wait()
+
+    def along(self, optimizer: Optimizer) -> None:
+        """Whichever they are."""
 
     def kept(self) -> Mapping[str, Tensor]:
         """Nothing."""

@@ -15,6 +15,7 @@ from gossip.streams import seeded
 from gossip.task.layers import NORM
 from gossip.wrapper.mesh import Meshed
 from gossip.wrapper.shards import gradient_of, is_distributed
+from gossip.wrapper.statistics import unchanged
 from gossip.wrapper.watching import as_one_row, as_own_rows
 from gossip.wrapper.weights import Weights
 
@@ -37,7 +38,8 @@ class Replay:
     Rows, and the gradients, are as `Weights.once` gives them.
 
     Dropout draws nothing, BatchNorm normalises by the batch: the training loss without its noise,
-    as everywhere in gossip. A loss has the precision that it asks for itself: an autocast around
+    as everywhere in gossip. One that is in evaluation while the module trains is frozen, and stays
+    so. A loss has the precision that it asks for itself: an autocast around
     the script's step is none of it.
 
     Args:
@@ -105,13 +107,17 @@ class Replay:
                 samples, groups = samples + count, groups + 1
         return ProbeSums(gradient, loss, samples, squares, groups)
 
+    def loss(self, batch: Any) -> Tensor:
+        """What the user's function gives, whatever it is."""
+        return self._loss(self._module, batch)
+
     def value(self, batch: Any) -> Tensor:
         """The loss of a batch.
 
         Raises:
             UserError: it is not one number, or has no gradient.
         """
-        loss = self._loss(self._module, batch)
+        loss = self.loss(batch)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             kind = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise UserError(
@@ -135,21 +141,23 @@ class Replay:
     @contextmanager
     def standing_at(self, row: Tensor) -> Iterator[None]:
         """In this block the module has the weights `row`, and is looked at only."""
-        own = self.weights.rows()
-        buffers = [(buffer, buffer.clone()) for buffer in self._module.buffers()]
+        own, trains = self.weights.rows(), self._module.training
         modes = [(part, part.training) for part in self._module.modules()]
         try:
-            for part, _ in modes:
-                part.training = isinstance(part, NORM)
+            for part, mode in modes:
+                part.training = isinstance(part, NORM) and (mode or not trains)
             parts = row.unsqueeze(0).split([like.shape[1] for like in own], dim=1)
             full = as_one_row(self.weights.of_once(list(parts)))[0]
             self.weights.lend(as_own_rows(full, self.weights.like))
-            with seeded(0, own[0].device), torch.enable_grad(), _no_autocast(own):
+            with (
+                unchanged(self._module),
+                seeded(0, own[0].device),
+                torch.enable_grad(),
+                _no_autocast(own),
+            ):
                 yield
         finally:
             self.weights.lend(own)
-            for buffer, before in buffers:
-                buffer.data.copy_(before)
             for part, mode in modes:
                 part.training = mode
 

@@ -67,6 +67,8 @@ class Rounds:
         self._sent = StepCounter(position)
         self._changed: set[int] = set()
         self._stepping: Optimizer | None = None
+        self._told = False
+        """Whether its gradients have been looked at."""
         self._alterations = None if alone else Alterations(weights)
         self._untraced_forward = _untraced_forward()
         follow_steps(self)
@@ -115,7 +117,7 @@ class Rounds:
         with self.calling("optimizer.step()"):
             if not self._changed:
                 self._weights.check(self._named())
-            self._stepping = optimizer
+            self._stepping, self._told = optimizer, False
             if any(id(slot.parameter) in self._changed for slot in slots):
                 self._end()
             if not self.quiet:
@@ -124,6 +126,20 @@ class Rounds:
                 self.order.stepping(optimizer)
                 if self.watch is not None:
                     self.watch.stepping(optimizer)
+
+    def with_gradients(self, optimizer: Optimizer) -> None:
+        """Its gradients are there; the first time those at the weights it has begun with."""
+        if optimizer is not self._stepping or not self._open or self._told:
+            return
+        self._told = True
+        self.order.along(optimizer)
+        if self.watch is not None:
+            self.watch.along(optimizer)
+
+    def failed(self, optimizer: Optimizer) -> None:
+        """Its step has been given up: whichever is next is no part of it."""
+        if optimizer is self._stepping:
+            self._stepping = None
 
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer's step is done, or has been left out by a GradScaler."""

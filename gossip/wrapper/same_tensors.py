@@ -11,6 +11,7 @@ from gossip.comm.base import Communicator
 from gossip.comm.startup.together import agree
 from gossip.errors import UserError
 from gossip.task.parameters import MIXABLE
+from gossip.task.ties import distinct
 from gossip.wrapper.kinds import described
 from gossip.wrapper.mesh import Meshed, longest
 from gossip.wrapper.shards import copies
@@ -80,7 +81,7 @@ def broadcast(comm: Communicator, tensors: Iterable[Tensor]) -> None:
     them a float. Shards may have different sizes: they travel as the largest.
     """
     w = csr_array(np.eye(1, comm.n).repeat(comm.n, axis=0))
-    tensors = list(tensors)
+    tensors = [distinct(tensor) for tensor in tensors]
     widths = longest(comm, (tensor.numel() for tensor in tensors))
     for tensor, width in zip(tensors, widths, strict=True):
         if not width:

@@ -10,6 +10,7 @@ from torch.optim.swa_utils import update_bn
 
 from gossip.comm.base import Communicator
 from gossip.errors import UserError, one_of
+from gossip.task.ties import distinct
 
 POLICIES = ("average", "local", "recalibrate")
 """What `buffers=` offers: of all learners; the learner's own; measured anew on samples."""
@@ -46,13 +47,8 @@ def of_the_mean_model(
             its own, as they are averaged. They come from torch's `update_bn`.
         comm: collective.
     """
-    own = [
-        (part, name, buffer, buffer.clone())
-        for part in module.modules()
-        for name, buffer in part.named_buffers(recurse=False)
-    ]
     modes = [(part, part.training) for part in module.modules()]
-    try:
+    with unchanged(module):
         if loader is not None:
             update_bn(loader, module, next(module.parameters()).device)
             for part, mode in modes:
@@ -60,9 +56,27 @@ def of_the_mean_model(
         if policy != "local":
             average(module, comm)
         yield
+
+
+@contextmanager
+def unchanged(module: nn.Module) -> Iterator[None]:
+    """In this block the buffers of a module may change; then they are as before.
+
+    Also where others are put in their place, by `update_bn` or by `self.mean = ...` in a forward
+    pass. A graph that autograd has recorded stays valid.
+    """
+    own = [
+        (part, name, buffer, None if buffer is None else distinct(buffer).clone())
+        for part in module.modules()
+        for name, buffer in part._buffers.items()
+    ]
+    try:
+        yield
     finally:
         for part, name, buffer, before in own:
-            setattr(part, name, buffer.copy_(before))  # update_bn puts new ones in their place
+            if buffer is not None and before is not None:
+                distinct(buffer.data).copy_(before)
+            setattr(part, name, buffer)
 
 
 @torch.no_grad()
@@ -77,12 +91,12 @@ def average(module: nn.Module, comm: Communicator) -> None:
     means = dict(_means_of_variances(module))
     moments = [_wide(b) + _square(means.get(id(b))) for b in buffers]
     pooled = comm.mean(torch.cat([m.reshape(-1) for m in moments]).unsqueeze(0))
-    averages = dict(zip(map(id, buffers), pooled.split([b.numel() for b in buffers]), strict=True))
+    averages = dict(zip(map(id, buffers), pooled.split([m.numel() for m in moments]), strict=True))
     for buffer in buffers:
         own = averages[id(buffer)]
         mean = means.get(id(buffer))
         value = own if mean is None else own - averages[id(mean)].square()
-        buffer.copy_(value.view(buffer.shape))
+        distinct(buffer).copy_(value.view(distinct(buffer).shape))
 
 
 def _means_of_variances(module: nn.Module) -> Iterator[tuple[int, Tensor]]:
@@ -94,7 +108,7 @@ def _means_of_variances(module: nn.Module) -> Iterator[tuple[int, Tensor]]:
 
 
 def _wide(buffer: Tensor) -> Tensor:
-    return buffer.double().cpu()
+    return distinct(buffer).double().cpu()
 
 
 def _square(mean: Tensor | None) -> Tensor | float:

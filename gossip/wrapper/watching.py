@@ -83,11 +83,17 @@ class Watch:
         self._clock.lap("gradient")
         if self._t is None:
             return
-        self._weights.collect(self._gradients, optimizer)
         self._plain &= is_plain(optimizer)
         for group in optimizer.param_groups:
             count = sum(slot.parameter.numel() for slot in self._weights.of(group["params"]))
-            self._rates.append((float(group.get("lr", torch.nan)), count))
+            lr = group.get("lr")  # None: the optimizer has a rate of its own at each step
+            self._rates.append((torch.nan if lr is None else float(lr), count))
+
+    def along(self, optimizer: Optimizer) -> None:
+        """It has its gradients; if it has them from a closure, now."""
+        self._clock.lap("gradient")
+        if self._t is not None and not is_left_out(optimizer):
+            self._weights.collect(self._gradients, optimizer)
 
     def ending(self, order: Order) -> None:
         """All optimizers have stepped, and what `order` has still to add is about to come."""
@@ -137,6 +143,11 @@ def is_plain(optimizer: Optimizer) -> bool:
     return isinstance(optimizer, SGD) and not any(
         group["momentum"] or group["maximize"] for group in optimizer.param_groups
     )
+
+
+def is_left_out(optimizer: Optimizer) -> bool:
+    """Whether a GradScaler has the optimizer itself leave its step out, as it has fused ones."""
+    return bool(getattr(optimizer, "found_inf", False))
 
 
 def as_one_row(rows: list[Tensor]) -> Tensor:

@@ -137,20 +137,27 @@ class Weights:
     def collect(self, rows: list[Tensor], optimizer: Optimizer) -> None:
         """Add the gradients of an optimizer's parameters, where there are some, to such rows.
 
-        Of weights that are tied by their memory the sum, as the optimizer steps along each.
+        Of weights that are tied by their memory the sum, as the optimizer steps along each. Those
+        of a fused one are divided by the scale that a GradScaler has left in them.
         """
+        scale = getattr(optimizer, "grad_scale", None)
         for slot in self.of(p for group in optimizer.param_groups for p in group["params"]):
             if (gradient := slot.parameter.grad) is not None:
-                slot.part(rows).add_(gradient_of(slot.parameter, gradient))
+                gradient = gradient_of(slot.parameter, gradient.detach())
+                slot.part(rows).add_(gradient if scale is None else gradient / scale)
 
     def put(self, rows: list[Tensor]) -> None:
         """Give the weights the numbers of such rows."""
         torch._foreach_copy_(self._tensors(), [slot.part(rows) for slot in self.owners.values()])
 
     def lend(self, rows: list[Tensor]) -> None:
-        """As `put`, for a while: a graph that autograd has recorded stays valid."""
+        """As `put`, for a while: a graph that autograd has recorded stays valid.
+
+        Copies in fewer bits that an autocast around it keeps of the weights are no longer theirs.
+        """
         for slot in self.owners.values():
             slot.numbers.data.copy_(slot.part(rows))
+        torch.clear_autocast_cache()
 
     def add(self, rows: list[Tensor], names: Collection[str]) -> None:
         """Add the numbers of such rows to some of the `owners`."""

@@ -16,6 +16,7 @@ import topologies
 from gossip import Averager, Gossip
 from gossip.errors import UserError
 from gossip.task.ties import owners
+from gossip.wrapper.weights import Weights
 from tests.wrapper.loops import batch_of, flat, momentum, net, plain, tied
 
 EVERY = topologies.build("one-peer-exponential", 4)
@@ -84,6 +85,45 @@ def test_a_tie_that_changes_after_wrapping_is_refused(scripted, change):
         module[2].bias.data = module[0].weight.data[0]
     with pytest.raises(UserError, match=r"'2\.\w+' was tied to another, or untied, after wrapping"):
         model(batch_of(0, 0))
+
+
+class Masked(nn.Module):
+    """Buffers whose elements share memory, as masks that are the same for all heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = net()
+        self.register_buffer("mask", torch.tril(torch.ones(3, 3)).expand(2, 3, 3))
+        self.register_buffer("place", torch.arange(3).view(3, 1).expand(3, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+def test_expanded_buffers_are_averaged_and_given_back(scripted):
+    module = Masked()
+    mask, place = module.mask.clone(), module.place.clone()
+    model = Gossip(module, EVERY, backend="scripted")
+    with model.average():
+        assert torch.equal(module.mask, mask)
+        module.mask.data[0] = 7.0
+    plain(model, momentum(model.parameters()), batch_of(0, 0), 0)
+    assert torch.equal(module.mask, mask)
+    assert torch.equal(module.place, place)
+
+
+def test_an_autocast_computes_with_the_weights_that_are_lent():
+    """It keeps copies of the weights in fewer bits until its block ends."""
+    module = nn.Linear(4, 1)
+    weights = Weights(dict(module.named_parameters()), "module")
+    own = weights.rows()
+    x = torch.ones(1, 4)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        before = module(x)
+        weights.lend([torch.zeros_like(row) for row in own])
+        assert not module(x).any()
+        weights.lend(own)
+        assert torch.equal(module(x), before)
 
 
 def test_an_expanded_parameter_is_refused():

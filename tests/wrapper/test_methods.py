@@ -12,8 +12,21 @@ from gossip import Gossip
 from gossip.algorithms import ALGORITHMS
 from gossip.errors import UserError
 from gossip.wrapper.weights import Weights
+from tests.fits import properties
 from tests.wrapper.loops import flat
-from tests.wrapper.replays import NAMES, STEPS, harness, module, scripted, step
+from tests.wrapper.replays import (
+    LR,
+    NAMES,
+    STEPS,
+    harness,
+    loss,
+    module,
+    optimizer_of,
+    options_of,
+    scripted,
+    step,
+    topology_of,
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -152,6 +165,88 @@ def test_it_is_refused_in_one_sentence(options, said):
 def test_a_tracker_cannot_leave_a_step_out():
     model = Gossip(nn.Linear(2, 1), algorithm="gt-awc")
     with pytest.raises(UserError, match="cannot leave one out"):
+        model.skip_step()
+
+
+def scaled(fused: bool, overflows: bool = False):
+    """A step with a GradScaler."""
+
+    def step_of(model: nn.Module, optimizer: torch.optim.Optimizer, t: int) -> None:
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        optimizer.param_groups[0]["fused"] = fused
+        optimizer._step_supports_amp_scaling = fused
+        optimizer.zero_grad()
+        factor = torch.inf if overflows and t else 1.0
+        scaler.scale(factor * loss(model, t, 0)).backward()
+        scaler.step(optimizer)
+
+    return step_of
+
+
+def in_a_closure(model: nn.Module, optimizer: torch.optim.Optimizer, t: int) -> None:
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = loss(model, t, 0)
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+
+
+def with_a_graph(model: nn.Module, optimizer: torch.optim.Optimizer, t: int) -> None:
+    optimizer.zero_grad()
+    loss(model, t, 0).backward(create_graph=True)
+    optimizer.step()
+
+
+STEERING = [name for name in NAMES if properties(name).steers or properties(name).own_momentum]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+@pytest.mark.parametrize("step_of", [in_a_closure, scaled(fused=True), with_a_graph])
+@pytest.mark.parametrize("name", STEERING)
+def test_a_method_steers_by_the_gradients_of_the_step_however_it_is_taken(name, step_of):
+    own = module()
+    model = Gossip(own, topology_of(name), algorithm=name, **options_of(name))
+    optimizer = optimizer_of(name)(model.parameters())
+    for t in range(STEPS):
+        step_of(model, optimizer, t)
+    torch.testing.assert_close(flat(own), scripted(name, 0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_step_that_a_scaler_leaves_out_is_refused_by_a_tracker(fused):
+    own = module()
+    model = Gossip(own, algorithm="gt-awc")
+    optimizer = optimizer_of("gt-awc")(model.parameters())
+    scaled(fused)(model, optimizer, 0)
+    with pytest.raises(UserError, match=r"cannot leave one out, as .* a GradScaler"):
+        scaled(fused, overflows=True)(model, optimizer, 1)
+
+
+def test_a_round_that_ends_with_a_step_left_out_has_the_rate_of_the_one_before():
+    """SlowMo: u <- mu u + (x_0 - x_H) / alpha, x <- x_0 - alpha u."""
+    own = module()
+    model = Gossip(own, algorithm="slowmo", every=2, mu=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    x, u = flat(own), 0.0
+    for skips in (True, False):
+        step(model, optimizer, 0, 0)
+        if skips:
+            u = 0.5 * u + (x - flat(own)) / LR
+            model.skip_step()
+        else:
+            before, gradient = flat(own), torch.autograd.grad(loss(own, 1, 0), own.parameters())
+            step(model, optimizer, 1, 0)
+            g = torch.cat([each.reshape(-1) for each in gradient])
+            u = 0.5 * u + (x - (before - LR * g)) / LR
+        x = x - LR * u
+        torch.testing.assert_close(flat(own), x, rtol=1e-12, atol=1e-12)
+
+
+def test_a_method_that_needs_a_rate_leaves_no_step_out_before_it_has_one():
+    model = Gossip(module(), algorithm="slowmo", every=2)
+    with pytest.raises(UserError, match="needs the learning rate, which no optimizer has told"):
         model.skip_step()
 
 

@@ -25,6 +25,7 @@ from gossip.launch import mpirun as launch
 from gossip.report import command as report
 from gossip.report import runs
 from gossip.storage import folder
+from gossip.wrapper.mean_loss import is_sum
 from gossip.wrapper.own_gradients import own_rate
 from gossip.wrapper.probing import ProbeBatches, Replay
 from gossip.wrapper.weights import Weights
@@ -105,6 +106,49 @@ def test_a_recording_changes_nothing_bit_for_bit(kind, make, tmp_path):
     table = trace.load(tmp_path / "run")
     assert trace.column(table, "step")[:3].tolist() == [0, 2, 4]
     assert np.isfinite(trace.column(table, "displacement_norm")[:3]).all()
+
+
+class Centred(nn.Module):
+    """Puts another running mean in the place of the last, in every pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = odd_models.Net((8, 8), 3)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        y = self.inner(x)
+        self.mean = 0.9 * self.mean + 0.1 * y.detach().mean(0)
+        return y - self.mean
+
+
+def test_a_buffer_that_a_pass_replaces_is_put_back(tmp_path):
+    ends = []
+    for out in (None, tmp_path / "run"):
+        torch.manual_seed(7)
+        options = {"probe": [batch(50), batch(51, 3)], "loss": loss} if out else {}
+        ends.append(walked(Centred(), sgd, out, **options))
+    assert torch.equal(ends[0]["module.mean"], ends[1]["module.mean"])
+
+
+def test_a_batchnorm_that_is_frozen_is_frozen_at_the_mean_model(tmp_path):
+    """Alone, on all samples, SGD's effective rate is its rate."""
+    torch.manual_seed(7)
+    norm = nn.BatchNorm1d(5)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), norm, nn.Tanh(), nn.Linear(5, 3))
+    module.double()
+    norm.running_mean.fill_(0.5)
+    norm.eval()
+    model = gossip.Gossip(module)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = [(x.double(), y) for x, y in (batch(0), batch(1))]
+    everything = tuple(torch.cat(each) for each in zip(*probe, strict=True))
+    given = {"probe": probe, "loss": loss, "whole": True}
+    with gossip.record(model, tmp_path, every=1, **given):
+        for _ in range(3):
+            plainly(model, optimizer, partial(loss, model, everything))
+    np.testing.assert_allclose(trace.column(trace.load(tmp_path), "alpha_e")[:3], 0.1, rtol=1e-12)
+    assert not norm.training
 
 
 def test_a_parameter_that_is_added_later_ends_the_run_and_leaves_it_readable(tmp_path):
@@ -208,6 +252,69 @@ def test_a_step_that_is_abandoned_is_no_part_of_the_record(tmp_path):
         np.testing.assert_array_equal(trace.column(found, name)[:2], values)
     assert trace.column(expected, "bytes_sent")[:2].tolist() == [0, 0]
     np.testing.assert_array_equal(trace.column(found, "bytes_sent")[:2], [0, np.nan])
+
+
+def in_a_closure(model, optimizer, value):
+    def closure():
+        optimizer.zero_grad()
+        found = value()
+        found.backward()
+        return found
+
+    optimizer.step(closure)
+
+
+def by_a_scaler(model, optimizer, value):
+    optimizer.zero_grad()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaler.scale(value()).backward()
+    scaler.step(optimizer)
+
+
+def plainly(model, optimizer, value):
+    optimizer.zero_grad()
+    value().backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("step_of", [in_a_closure, by_a_scaler])
+def test_gradients_are_those_of_the_step_however_it_is_taken(step_of, tmp_path):
+    """By a fused optimizer, which divides by the scaler's factor itself."""
+    rows = []
+    for of in (plainly, step_of):
+        torch.manual_seed(7)
+        model = gossip.Gossip(odd_models.Net((8, 8), 3).double())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+        with gossip.record(model, tmp_path / str(len(rows)), every=1):
+            for t in range(3):
+                x, y = batch(t)
+                of(model, optimizer, partial(loss, model, (x.double(), y)))
+        table = trace.load(tmp_path / str(len(rows))).drop_columns(["seconds"])
+        rows.append({name: trace.column(table, name)[:3] for name in table.column_names})
+    assert (rows[0]["grad_a_norm"] > 0).all()
+    for name, values in rows[0].items():
+        np.testing.assert_allclose(rows[1][name], values, rtol=1e-12, err_msg=name)
+
+
+class OwnRate(torch.optim.Optimizer):
+    """Finds its rate itself, as Hugging Face's Adafactor."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": None})
+
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.data -= 0.1 * p.grad
+
+
+def test_an_optimizer_without_a_rate_has_none_in_the_record(tmp_path):
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    optimizer = OwnRate(model.parameters())
+    with gossip.record(model, tmp_path, every=1):
+        plainly(model, optimizer, partial(loss, model, batch(0)))
+    table = trace.load(tmp_path)
+    assert np.isnan(trace.column(table, "lr")[0])
+    assert trace.column(table, "displacement_norm")[0] > 0
 
 
 @pytest.mark.parametrize("level", [None, "standard"])
@@ -365,6 +472,41 @@ def test_a_loss_that_is_none_is_refused_when_it_is_measured(function, message, t
     options = {"probe": [batch(0), batch(1)], "loss": function}
     with pytest.raises(UserError, match=message):
         walked(odd_models.Net((8, 8), 3), sgd, tmp_path / "run", **options)
+
+
+def as_mapping(given):
+    return {"x": given[0], "y": given[1], "classes": torch.ones(3)}
+
+
+def of_mapping(module, given, reduction):
+    return nn.functional.cross_entropy(module(given["x"]), given["y"], reduction=reduction)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("size", [1, 6, 7])
+def test_a_loss_that_is_a_sum_is_said(reduction, size, tmp_path, recwarn):
+    torch.manual_seed(7)
+    model = gossip.Gossip(odd_models.Net((8, 8), 3))
+    probe = [as_mapping(batch(seed, size)) for seed in (0, 1)]
+    gossip.record(
+        model, tmp_path / "run", probe=probe, loss=partial(of_mapping, reduction=reduction)
+    )
+    said = [str(each.message) for each in recwarn if "give the mean loss" in str(each.message)]
+    assert len(said) == (reduction == "sum" and size > 1)
+
+
+@pytest.mark.parametrize(
+    ("whole", "halves", "expected"),
+    [
+        (3.0, [1.0, 2.0], True),
+        (1.5, [1.0, 2.0], False),
+        (3.0, [3.0, 0.0], False),  # the second half has no labels
+        (0.0, [0.0, 0.0], False),
+        (-3.0, [-1.0, -2.0], True),
+    ],
+)
+def test_a_sum_is_told_from_a_mean_by_two_halves(whole, halves, expected):
+    assert is_sum(whole, halves) == expected
 
 
 @pytest.mark.parametrize("value", [None, "a", torch.ones(2), [1.0]])

@@ -143,6 +143,22 @@ def test_one_of_two_optimizers_whose_step_a_scaler_leaves_out(scripted, model):
     assert (t(model), len(matrices(scripted))) == (1, 1)
 
 
+@pytest.mark.parametrize("order", ["awc", "atc"])
+def test_a_step_whose_closure_fails_is_taken_by_the_next_optimizer(scripted, order):
+    model = Gossip(module(), EVERY, backend="scripted", order=order)
+
+    def closure() -> torch.Tensor:
+        forward(model)
+        raise ValueError("a batch that nobody likes")
+
+    with pytest.raises(ValueError, match="nobody likes"):
+        torch.optim.LBFGS(model.parameters()).step(closure)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        step(model, optimizer)
+    assert (t(model), len(matrices(scripted)), scripted.under_way) == (2, 2, 0)
+
+
 def test_a_step_can_be_left_out_in_words(scripted, model, optimizer):
     model(INPUT)  # a loss that nobody likes
     model.skip_step()
