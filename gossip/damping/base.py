@@ -5,7 +5,9 @@ in fewer updates; where the batch may grow no more, the learning rate falls in i
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from gossip.errors import UserError
@@ -114,10 +116,12 @@ class Damper:
     """Fields of `Seen` that it looks at, beyond those that are always there."""
     share: ClassVar[float] = 1.0
     """Share of the training set behind `training_loss` and `training_gradient_square`."""
+    whole: ClassVar[Mapping[str, int]] = MappingProxyType({"initial": 1, "dwell": 1, "wait": 0})
+    """Options that are whole numbers -> the least each may be."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        for name, least in (("initial", 1), ("dwell", 1), ("wait", 0)):
+        for name, least in self.whole.items():
             value = getattr(self, name)
             if value != int(value) or value < least:
                 raise UserError(f"{name}={value}: it must be a whole number from {least} up")

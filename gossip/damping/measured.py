@@ -1,7 +1,9 @@
 """Dampers that measure the training set now and then: the less is left, the larger the batch."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 from gossip.damping.base import DWELL, WAIT, Damper, Seen, grown
@@ -26,17 +28,18 @@ class Measured(Damper):
     min_batch: int = 1
     """The smallest batch there can be; models with BatchNorm need 2."""
 
+    whole: ClassVar[Mapping[str, int]] = MappingProxyType({**Damper.whole, "min_batch": 1})
+
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         super().__post_init__()
         if not 0 < self.share <= 1:
             raise UserError(f"share={self.share}: it is a share of the training set, in (0, 1]")
-        if not 1 <= self.min_batch <= self.initial or self.min_batch != int(self.min_batch):
+        if self.min_batch > self.initial:
             raise UserError(
                 f"min_batch={self.min_batch}: it must be a whole number from 1 to the first batch, "
                 f"{self.initial}"
             )
-        object.__setattr__(self, "min_batch", int(self.min_batch))
 
     @property
     def least(self) -> int:
