@@ -206,6 +206,7 @@ def test_random_state_decides_weights_order_and_dropout():
 def test_early_stopping_ends_and_validation_samples_are_not_trained_on():
     net = DampedClassifier(
         batch_size=8, max_epochs=50, train_split=ValidSplit(3, stratified=True), lr=0.1,
+        random_state=0,
         callbacks=[
             ("drawn", Drawn()),
             ("valid_acc", EpochScoring("accuracy", lower_is_better=False, name="valid_acc")),
